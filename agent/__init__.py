@@ -1,0 +1,1 @@
+"""The investigation: state machine, ledger, verifier, models and surfaces."""

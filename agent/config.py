@@ -1,0 +1,69 @@
+"""Settings: the one module that reads the environment and the configuration files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pydantic import AliasChoices, Field, SecretStr
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from tools.contract import ToolSettings
+
+
+def _xdg(name: str, fallback: str) -> Path:
+    return Path(os.environ.get(name) or Path.home() / fallback) / "leadline"  # noqa: TID251
+
+
+def config_files() -> list[Path]:
+    """Return the configuration files in rising priority: site, person, project."""
+    return [
+        Path("/etc/leadline/config.toml"),
+        _xdg("XDG_CONFIG_HOME", ".config") / "config.toml",
+        Path(".leadline.toml"),
+    ]
+
+
+class Settings(BaseSettings):
+    """Hold every setting; flags beat environment (``LEADLINE_*``), which beats the files, then defaults."""
+
+    model_config = SettingsConfigDict(env_prefix="LEADLINE_", env_nested_delimiter="__", extra="forbid")
+
+    state_dir: Path = Field(default_factory=lambda: _xdg("XDG_STATE_HOME", ".local/state"))
+    cache_dir: Path = Field(default_factory=lambda: _xdg("XDG_CACHE_HOME", ".cache"))
+    model: str = Field(
+        default="playbook",
+        description="playbook, or the name of a model at base_url.",
+        validation_alias=AliasChoices("LEADLINE_MODEL", "model"),
+    )
+    base_url: str | None = Field(
+        default=None, validation_alias=AliasChoices("LEADLINE_BASE_URL", "OPENAI_BASE_URL", "base_url")
+    )
+    api_key: SecretStr | None = Field(
+        default=None, validation_alias=AliasChoices("LEADLINE_API_KEY", "OPENAI_API_KEY", "api_key")
+    )
+    ssh_config: Path | None = Field(default_factory=lambda: Path.home() / ".ssh" / "config")
+    known_hosts: Path = Field(default_factory=lambda: Path.home() / ".ssh" / "known_hosts")
+    max_turns: int = 40
+    max_tokens: int = 2_000_000
+    max_cost_usd: float = 5.0
+    max_wall_s: float = 3600.0
+    tools: ToolSettings = Field(default_factory=ToolSettings)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Put flags before environment before files; later files win over earlier ones."""
+        files = [TomlConfigSettingsSource(settings_cls, path) for path in reversed(config_files())]
+        return (init_settings, env_settings, *files)

@@ -1,0 +1,208 @@
+"""Events of an investigation: transcript schema v1. Later versions only add; readers refuse newer ones."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, TypeAdapter
+
+from agent.state import (
+    Change,
+    ClaimCheck,
+    Conclusion,
+    Evidence,
+    Hypothesis,
+    Mode,
+    Outcome,
+    Record,
+    ToolCall,
+    Usage,
+)
+from tools.contract import ArtifactRef
+
+SCHEMA_VERSION = 1
+
+
+class EventBase(Record):
+    """Carry what every event has: place in the order, time, and the turn it belongs to."""
+
+    seq: int = Field(ge=0)
+    at: datetime
+    turn: int = Field(default=0, ge=0)
+
+
+class Started(EventBase):
+    """Open a transcript: what was asked, where, by which model, with which limits."""
+
+    type: Literal["started"] = "started"
+    schema_version: int = SCHEMA_VERSION
+    thread: str
+    product: str = Field(description="Product version.")
+    recorded: str = Field(
+        description="playbook | openai:MODEL | scripted:FILE | baseline:MODEL | demonstration"
+    )
+    scenario: str | None = None
+    symptom: str
+    hosts: list[str]
+    mode: Mode
+    budget: dict[str, float] = Field(default_factory=dict)
+    prompts: dict[str, str] = Field(default_factory=dict, description="Prompt file name to sha256.")
+
+
+class Resumed(EventBase):
+    """Mark that another process took the thread up again."""
+
+    type: Literal["resumed"] = "resumed"
+    process: str
+
+
+class UserMessage(EventBase):
+    """Hold what a person said."""
+
+    type: Literal["user_message"] = "user_message"
+    text: str
+
+
+class SystemNote(EventBase):
+    """Hold what the graph says to the model between turns (a guard's refusal, a budget's warning)."""
+
+    type: Literal["system_note"] = "system_note"
+    text: str
+
+
+class TurnTaken(EventBase):
+    """Hold one whole model turn."""
+
+    type: Literal["turn_taken"] = "turn_taken"
+    model: str
+    text: str = ""
+    reasoning: str = ""
+    tool_calls: list[ToolCall] = Field(default_factory=list)
+    usage: Usage = Field(default_factory=Usage)
+    duration_s: float = 0.0
+
+
+class ToolStarted(EventBase):
+    """Record the intent of a call before it runs."""
+
+    type: Literal["tool_started"] = "tool_started"
+    call: str = Field(description="Short id of the call, such as t7; prefix of its artifact handles.")
+    tool_call_id: str
+    tool: str
+    host: str | None = None
+    describe: str = ""
+    arguments: dict[str, Any] = Field(default_factory=dict)
+
+
+class ToolFinished(EventBase):
+    """Record what a call returned: the view the model sees and the artifacts behind it."""
+
+    type: Literal["tool_finished"] = "tool_finished"
+    call: str
+    tool_call_id: str
+    tool: str
+    host: str | None = None
+    status: Literal["ok", "tool_error"]
+    view: str
+    artifacts: list[ArtifactRef] = Field(default_factory=list)
+    duration_s: float = 0.0
+
+
+class EvidenceAdded(EventBase):
+    """Record a quote that the ledger found again in the stored output."""
+
+    type: Literal["evidence_added"] = "evidence_added"
+    evidence: Evidence
+
+
+class HypothesisMoved(EventBase):
+    """Record a hypothesis after it was added or changed, with the status it had before."""
+
+    type: Literal["hypothesis_moved"] = "hypothesis_moved"
+    hypothesis: Hypothesis
+    before: str | None = None
+
+
+class ChangeMoved(EventBase):
+    """Record a change after it was proposed or moved on."""
+
+    type: Literal["change_moved"] = "change_moved"
+    change: Change
+
+
+class ConclusionChecked(EventBase):
+    """Record a conclusion and what the verifier made of each claim."""
+
+    type: Literal["conclusion_checked"] = "conclusion_checked"
+    conclusion: Conclusion
+    checks: list[ClaimCheck]
+    accepted: bool
+    problems: list[str] = Field(default_factory=list)
+
+
+class BudgetUsed(EventBase):
+    """Record what is used up so far."""
+
+    type: Literal["budget_used"] = "budget_used"
+    turns: int
+    tokens: int
+    cost_usd: float
+    wall_s: float
+
+
+class Failed(EventBase):
+    """Record an error that ended a run; the thread can be resumed."""
+
+    type: Literal["failed"] = "failed"
+    error: str
+    exit_code: int
+
+
+class Ended(EventBase):
+    """Close an investigation with its outcome."""
+
+    type: Literal["ended"] = "ended"
+    outcome: Outcome
+    summary: str
+
+
+Event = Annotated[
+    Started
+    | Resumed
+    | UserMessage
+    | SystemNote
+    | TurnTaken
+    | ToolStarted
+    | ToolFinished
+    | EvidenceAdded
+    | HypothesisMoved
+    | ChangeMoved
+    | ConclusionChecked
+    | BudgetUsed
+    | Failed
+    | Ended,
+    Field(discriminator="type"),
+]
+"""One line of a transcript."""
+
+
+class TextDelta(Record):
+    """Show a piece of streamed text; never stored."""
+
+    type: Literal["text_delta"] = "text_delta"
+    text: str
+
+
+class Progress(Record):
+    """Show what a running call is doing; never stored."""
+
+    type: Literal["progress"] = "progress"
+    call: str
+    text: str
+
+
+Live = Event | TextDelta | Progress
+"""What a surface receives: every stored event, and what is only shown."""
+
+event_adapter: TypeAdapter[Event] = TypeAdapter(Event)

@@ -1,0 +1,26 @@
+"""What takes the next turn: one protocol, several models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from agent.state import AssistantTurn, Message
+
+ToolSchema = dict[str, Any]
+"""One tool in the form of the chat completions API: ``{"type": "function", "function": {...}}``."""
+
+
+class Model(Protocol):
+    """Take the next turn from what a language model would see: messages and tool schemas, nothing else."""
+
+    name: str
+
+    async def next_turn(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[ToolSchema],
+        on_text: Callable[[str], None] = lambda text: None,
+    ) -> AssistantTurn:
+        """Return one turn; ``on_text`` receives text as it streams. Raise `ModelEndpointError` when down."""
+        ...

@@ -1,0 +1,1 @@
+"""The ways people reach a session: command line and terminal."""

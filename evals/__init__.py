@@ -1,0 +1,1 @@
+"""Labs, cases and scorers."""

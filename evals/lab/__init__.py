@@ -1,0 +1,1 @@
+"""Simulated hosts reached over real SSH."""

@@ -1,0 +1,1 @@
+"""What an investigation may do on a host, one file a tool."""

@@ -1,0 +1,48 @@
+"""Keep raw outputs on disk by their sha256."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+
+
+class ArtifactStore:
+    """Store bytes once each, under their digest; safe for several processes at a time."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def path(self, sha256: str) -> Path:
+        """Return where the bytes of a digest lie; refuse anything that is not a digest."""
+        if len(sha256) != 64 or not set(sha256) <= set("0123456789abcdef"):
+            raise ValueError(f"not a sha256: {sha256!r}")
+        return self.root / sha256[:2] / sha256
+
+    def put(self, data: bytes) -> str:
+        """Write ``data`` unless it is there, and return its sha256."""
+        digest = hashlib.sha256(data).hexdigest()
+        target = self.path(digest)
+        if target.exists():
+            return digest
+        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=".new-")
+        try:
+            with os.fdopen(descriptor, "wb") as out:
+                out.write(data)
+            Path(name).rename(target)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+        return digest
+
+    def get(self, sha256: str) -> bytes:
+        """Return the bytes of a digest; raise `KeyError` when absent, `ValueError` when changed on disk."""
+        try:
+            data = self.path(sha256).read_bytes()
+        except FileNotFoundError as error:
+            raise KeyError(sha256) from error
+        if hashlib.sha256(data).hexdigest() != sha256:
+            raise ValueError(f"artifact {sha256[:12]} was changed on disk")
+        return data
