@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter
@@ -23,12 +23,15 @@ from tools.contract import ArtifactRef
 
 SCHEMA_VERSION = 1
 
+UNSTAMPED = datetime.fromtimestamp(0, UTC)
+"""Time of an event that no transcript has taken in yet; a stored event never has it."""
+
 
 class EventBase(Record):
-    """Carry what every event has: place in the order, time, and the turn it belongs to."""
+    """Carry what every event has: place in the order and time (both set on append), and its turn."""
 
-    seq: int = Field(ge=0)
-    at: datetime
+    seq: int = Field(default=0, ge=0)
+    at: datetime = UNSTAMPED
     turn: int = Field(default=0, ge=0)
 
 
