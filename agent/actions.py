@@ -1,7 +1,7 @@
 """Arguments of the three tools that act on the investigation itself: its ledger, its changes, its end.
 
-The models here are the schemas that a language model sees, so their descriptions teach how the tools are used.
-What the calls do is in ``agent/ledger.py`` and ``agent/verifier.py``.
+The models here are the schemas that a language model sees, so their descriptions teach how to use the
+tools. What the calls do is in ``agent/ledger.py`` and ``agent/verifier.py``.
 """
 
 from __future__ import annotations
@@ -18,23 +18,24 @@ ActionName = Literal["hypothesis", "propose_change", "conclude"]
 
 DESCRIPTIONS: dict[ActionName, str] = {
     "hypothesis": (
-        "Add hypotheses to the ledger, or give them evidence and new ranks. Add before you look: source may be "
-        "read only once a hypothesis stands, and only evidence gathered after it can confirm it. Each hypothesis "
-        "has a unique rank (1 = likeliest) and at least one prediction that would speak for it and one that would "
-        "speak against it, each with a check the program can evaluate on a quote. The status is computed: "
-        "refuted by matched `against` predictions, supported by matched `for` predictions, confirmed when every "
-        "checkable `for` prediction is matched by evidence of two kinds. The answer lists the ids (H1, E1, ...)."
+        "Add hypotheses to the ledger, or give them evidence and new ranks. Add before you look: source "
+        "may be read only once a hypothesis stands, and only evidence gathered after it can confirm it. "
+        "Each hypothesis has a unique rank (1 = likeliest) and at least one prediction that would speak "
+        "for it and one that would speak against it, each with a check the program can evaluate on a "
+        "quote. The status is computed: refuted by matched `against` predictions, supported by matched "
+        "`for` predictions, confirmed when every checkable `for` prediction is matched by evidence of two"
+        " kinds. The answer lists the ids (H1, E1, ...)."
     ),
     "propose_change": (
-        "Propose the smallest change of one setting of one service. Allowed once every named hypothesis is "
-        "supported or confirmed and has evidence from source, log or configuration. One setting a call; nothing "
-        "on the host changes before a person approves. The answer gives the id (C1, ...)."
+        "Propose the smallest change of one setting of one service. Allowed once every named hypothesis "
+        "is supported or confirmed and has evidence from source, log or configuration. One setting a "
+        "call; nothing on the host changes before a person approves. The answer gives the id (C1, ...)."
     ),
     "conclude": (
-        "End the investigation. Every claim is checked against the stored raw output: quotes must be found, "
-        "numbers are recomputed, guards are evaluated again. Claims that fail come back once with the reason. "
-        "Refused for `diagnosed` and `fixed` while a likelier hypothesis is still open; `inconclusive` and "
-        "`needs_person` are always possible and say the next step."
+        "End the investigation. Every claim is checked against the stored raw output: quotes must be "
+        "found, numbers are recomputed, guards are evaluated again. Claims that fail come back once with "
+        "the reason. Refused for `diagnosed` and `fixed` while a likelier hypothesis is still open; "
+        "`inconclusive` and `needs_person` are always possible and say the next step."
     ),
 }
 """What a model reads about each of the three tools."""
@@ -54,9 +55,10 @@ class NewHypothesis(Part):
     predictions: list[Prediction] = Field(
         min_length=2,
         description=(
-            "Ids P1, P2, ... At least one with favours=for and one with favours=against. Checks look at the "
-            "quote you cite later: text (RE2 pattern present, or absent from a cited line range), value (first "
-            "group is a number, compared), ratio (first two numbers compared), judgement (you decide; say so)."
+            "Ids P1, P2, ... At least one with favours=for and one with favours=against. Checks look at "
+            "the quote you cite later: text (RE2 pattern present, or absent from a cited line range), "
+            "value (first group is a number, compared), ratio (first two numbers compared), judgement "
+            "(you decide; say so)."
         ),
     )
 
@@ -70,7 +72,7 @@ class EvidenceArgs(Part):
     quote: str = Field(min_length=1, description="Exact text from it; runs of white space compare as one.")
     lines: tuple[int, int] | None = Field(
         default=None,
-        description="First and last line as the tool shows them; needed when the check expects a text absent.",
+        description="First and last line as the tool shows them; needed when the check wants a text absent.",
     )
     note: str = Field(default="", description="What the quote means, in a sentence.")
     matches: bool | None = Field(
@@ -113,7 +115,7 @@ class ProposeChangeArgs(HostArgs):
     )
     mechanism: str = Field(
         min_length=1,
-        description="Metric that must move if the cause is right (is_cuda_graph 0 -> 1), or why none can be seen.",
+        description="Metric that must move if the cause is right (is_cuda_graph 0 -> 1), or why none can be.",
     )
     rollback: str = Field(min_length=1, description="How the old state is restored.")
     cautions: list[str] = Field(default_factory=list, description="What may go wrong and how it would show.")

@@ -163,13 +163,15 @@ class GuardFact(Record):
 
 
 class GuardClaim(Record):
-    """Claim that a condition in the source holds, or not, and by which facts."""
+    """Claim whether a condition in the source lets the statement run, and by which facts."""
 
     type: Literal["guard"] = "guard"
     says: str
     statement: Cite
-    condition: Cite
-    verdict: Verdict
+    condition: Cite = Field(description="The whole condition as written, such as `if not self.enable_mis:`.")
+    verdict: Verdict = Field(
+        description="true: it lets the statement run; false: it keeps it from running (an early return taken)."
+    )
     facts: list[GuardFact] = Field(default_factory=list)
 
 
