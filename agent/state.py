@@ -170,7 +170,7 @@ class GuardClaim(Record):
     statement: Cite
     condition: Cite = Field(description="The whole condition as written, such as `if not self.enable_mis:`.")
     verdict: Verdict = Field(
-        description="true: it lets the statement run; false: it keeps it from running (an early return taken)."
+        description="true: it lets the statement run; false: it keeps it from running (early return taken)."
     )
     facts: list[GuardFact] = Field(default_factory=list)
 

@@ -1,0 +1,194 @@
+"""Find a quote again in stored output, and make a citation of it.
+
+Text is compared with every run of white space and NUL collapsed to one space, and exactly otherwise. A quote
+must begin and end where words and numbers do, so that ``--pp-size 8`` is not found in ``--pp-size 80``.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from agent.state import Citation, Cite
+from tools.artifacts import ArtifactStore
+from tools.contract import ArtifactRef, ToolError
+
+_TOKEN = re.compile(r"[^\s\x00]+")
+_SHOWN = 120
+
+
+def collapse(text: str) -> str:
+    """Return ``text`` with runs of white space and NUL as one space, none at either end."""
+    return " ".join(_TOKEN.findall(text))
+
+
+def _word(char: str) -> bool:
+    return char.isalnum() or char == "_"
+
+
+def cuts_word(text: str, start: int, end: int) -> bool:
+    """Tell whether ``text[start:end]`` begins or ends inside a word or a number."""
+    before, first = text[max(0, start - 1) : start], text[start : start + 1]
+    last, after = text[end - 1 : end], text[end : end + 2]
+    if before and _word(before) and _word(first):
+        return True
+    if before and before in ".-" and first.isdigit() and not text[max(0, start - 2) : start - 1].isalpha():
+        return True
+    if after and _word(after[0]) and _word(last):
+        return True
+    return last.isdigit() and len(after) == 2 and after[0] == "." and after[1].isdigit()
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One place where a quote stands: its lines as the tool shows them, and the text on either side."""
+
+    lines: tuple[int, int]
+    text: str
+    raw: str = field(repr=False)
+    """The same span with its line breaks."""
+    before: str = field(default="", repr=False)
+    after: str = field(default="", repr=False)
+    """What follows in the output, line breaks kept."""
+
+
+class StoredText:
+    """Hold the text of one artifact in a form that quotes can be looked up in."""
+
+    def __init__(self, data: bytes, first_line: int = 1) -> None:
+        self.raw = data.decode("utf-8", "replace")
+        self.first_line = first_line
+        self._starts: list[int] = []
+        self._spans: list[tuple[int, int]] = []
+        tokens: list[str] = []
+        offset = 0
+        for match in _TOKEN.finditer(self.raw):
+            tokens.append(match.group())
+            self._starts.append(offset)
+            self._spans.append(match.span())
+            offset += len(tokens[-1]) + 1
+        self.flat = " ".join(tokens)
+        self._line_starts = [0, *(match.end() for match in re.finditer("\n", self.raw))]
+
+    @property
+    def last_line(self) -> int:
+        """Return the number of the last line kept."""
+        count = len(self._line_starts) - (1 if self.raw.endswith("\n") else 0)
+        return self.first_line + max(count, 1) - 1
+
+    def line(self, number: int) -> str:
+        """Return one line without its break; empty when there is none of that number."""
+        return self.between(number, number).rstrip("\n")
+
+    def between(self, first: int, last: int) -> str:
+        """Return the lines from ``first`` to ``last``, both included, as far as they are kept."""
+        begin, end = first - self.first_line, last - self.first_line + 1
+        if begin >= len(self._line_starts) or end <= 0:
+            return ""
+        stop = self._line_starts[end] if end < len(self._line_starts) else len(self.raw)
+        return self.raw[self._line_starts[max(begin, 0)] : stop]
+
+    def _line_of(self, position: int) -> int:
+        return bisect_right(self._line_starts, position) - 1 + self.first_line
+
+    def find(self, quote: str) -> Iterator[Found]:
+        """Yield every place where ``quote`` stands, in order."""
+        wanted = collapse(quote)
+        position = self.flat.find(wanted) if wanted else -1
+        while position >= 0:
+            end = position + len(wanted)
+            if not cuts_word(self.flat, position, end):
+                yield self._found(position, end)
+            position = self.flat.find(wanted, position + 1)
+
+    def _found(self, start: int, end: int) -> Found:
+        begin, stop = self._raw_at(start), self._raw_at(end - 1) + 1
+        return Found(
+            lines=(self._line_of(begin), self._line_of(stop - 1)),
+            text=self.flat[start:end],
+            raw=self.raw[begin:stop],
+            before=self.raw[max(0, begin - 400) : begin],
+            after=self.raw[stop : stop + 400],
+        )
+
+    def _raw_at(self, flat_position: int) -> int:
+        token = bisect_right(self._starts, flat_position) - 1
+        return self._spans[token][0] + flat_position - self._starts[token]
+
+    def nearest(self, quote: str) -> tuple[int, str] | None:
+        """Return the line that shares most words with ``quote``, or None when none shares any."""
+        wanted = set(re.findall(r"\w+", quote))
+        best, at = 0, 0
+        lines = self.raw.split("\n")
+        for index, line in enumerate(lines):
+            shared = len(wanted.intersection(re.findall(r"\w+", line)))
+            if shared > best:
+                best, at = shared, index
+        return (at + self.first_line, _shown(lines[at])) if best else None
+
+
+class StoredTexts:
+    """Read artifacts as text, each once; a changed or missing one is a `ToolError`."""
+
+    def __init__(self, store: ArtifactStore) -> None:
+        self._store = store
+        self._texts: dict[tuple[str, int], StoredText] = {}
+
+    def of(self, ref: ArtifactRef) -> StoredText:
+        """Return the text behind ``ref``, its digest checked."""
+        key = (ref.sha256, ref.first_line)
+        if key not in self._texts:
+            try:
+                self._texts[key] = StoredText(self._store.get(ref.sha256), ref.first_line)
+            except KeyError as error:
+                raise ToolError(f"the output behind {ref.handle} is no longer stored") from error
+            except ValueError as error:
+                raise ToolError(f"the output behind {ref.handle} was changed on disk") from error
+        return self._texts[key]
+
+    def places(self, ref: ArtifactRef, cite: Cite) -> list[Found]:
+        """Return every place of the quote, inside the lines if given; `ToolError` when there is none."""
+        text = self.of(ref)
+        if not collapse(cite.quote):
+            raise ToolError("the quote is empty; cite some words of the output")
+        found = list(text.find(cite.quote))
+        if not found:
+            near = text.nearest(cite.quote)
+            hint = f"; nearest is line {near[0]}: {near[1]}" if near else ""
+            raise ToolError(f"the quote is not in {cite.artifact}{hint}")
+        if cite.lines is None:
+            return found
+        first, last = cite.lines
+        inside = [place for place in found if first <= place.lines[0] and place.lines[1] <= last]
+        if not inside:
+            lines = ", ".join(_span(place.lines) for place in found[:5])
+            raise ToolError(
+                f"the quote is in {cite.artifact}, but at line {lines}, not in {_span(cite.lines)}"
+            )
+        return inside
+
+
+def _shown(line: str) -> str:
+    short = collapse(line)[:_SHOWN]
+    return "".join(char if char.isprintable() else "?" for char in short)
+
+
+def _span(lines: tuple[int, int]) -> str:
+    return str(lines[0]) if lines[0] == lines[1] else f"{lines[0]}-{lines[1]}"
+
+
+def citation(ref: ArtifactRef, place: Found) -> Citation:
+    """Return the citation of a place in an artifact."""
+    return Citation(
+        artifact=ref.handle,
+        sha256=ref.sha256,
+        host=ref.host,
+        path=ref.path,
+        label=ref.label,
+        version=ref.version,
+        lines=place.lines,
+        quote=place.text,
+        taken_at=ref.taken_at,
+    )
