@@ -1,0 +1,107 @@
+"""Keep threads on disk: one folder each, inside the state folder whatever the name, one owner at a time."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import secrets
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from agent.config import Settings
+from agent.errors import TranscriptError, UsageError
+from agent.events import Ended, Started
+from agent.state import Mode, Outcome
+from agent.transcript import peek_events
+
+_ID = re.compile(r"[a-z0-9][a-z0-9-]{2,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadSummary:
+    """Say in a line what a thread is: for ``leadline threads list``."""
+
+    thread: str
+    started_at: datetime
+    symptom: str
+    hosts: list[str]
+    mode: Mode
+    turns: int
+    outcome: Outcome | None
+
+
+def new_id() -> str:
+    """Return an id that sorts by time, such as ``20260131-142530-9f3a``."""
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+
+
+def folder_of(settings: Settings, thread: str) -> Path:
+    """Return the folder of a thread; refuse every id that is not one of ours by its form."""
+    if not _ID.fullmatch(thread):
+        raise UsageError(f"not a thread id: {thread!r}", do="see `leadline threads list`")
+    return settings.state_dir / "threads" / thread
+
+
+def create(settings: Settings, thread: str) -> Path:
+    """Make the folder of a new thread, readable by its owner alone."""
+    folder = folder_of(settings, thread)
+    try:
+        folder.mkdir(parents=True, mode=0o700)
+    except FileExistsError as error:
+        raise UsageError(f"thread {thread} exists", do="resume it, or choose another id") from error
+    except OSError as error:
+        raise UsageError(f"cannot write {folder}: {error.strerror}", do="set LEADLINE_STATE_DIR") from error
+    return folder
+
+
+def find(settings: Settings, thread: str) -> Path:
+    """Return the folder of a thread that exists."""
+    folder = folder_of(settings, thread)
+    if folder.is_symlink() or not (folder / "transcript.jsonl").is_file():
+        raise UsageError(f"no thread {thread}", do="see `leadline threads list`")
+    return folder
+
+
+def lock(folder: Path) -> int:
+    """Take a thread for this process; return the descriptor that holds it until closed or death."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(descriptor)
+        raise UsageError(
+            f"thread {folder.name} is in use by another process", do="wait for it or end it, then resume"
+        ) from error
+    return descriptor
+
+
+def list_threads(settings: Settings) -> list[ThreadSummary]:
+    """Return what threads there are, newest first; a transcript that cannot be read is left out."""
+    found = []
+    for path in (settings.state_dir / "threads").glob("*/transcript.jsonl"):
+        summary = _summary(path) if _ID.fullmatch(path.parent.name) else None
+        if summary is not None:
+            found.append(summary)
+    return sorted(found, key=lambda summary: summary.started_at, reverse=True)
+
+
+def _summary(path: Path) -> ThreadSummary | None:
+    try:
+        events = peek_events(path)
+    except TranscriptError:
+        return None
+    if not events or not isinstance(events[0], Started):
+        return None
+    first = events[0]
+    ends = [event.outcome for event in events if isinstance(event, Ended)]
+    return ThreadSummary(
+        thread=path.parent.name,
+        started_at=first.at,
+        symptom=first.symptom,
+        hosts=first.hosts,
+        mode=first.mode,
+        turns=max(event.turn for event in events),
+        outcome=ends[-1] if ends else None,
+    )
