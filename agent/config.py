@@ -67,3 +67,18 @@ class Settings(BaseSettings):
         """Put flags before environment before files; later files win over earlier ones."""
         files = [TomlConfigSettingsSource(settings_cls, path) for path in reversed(config_files())]
         return (init_settings, env_settings, *files)
+
+
+def pin_libraries() -> None:
+    """Fix what libraries read from the environment: checkpoints of plain types only, no tracing elsewhere.
+
+    To be called before langgraph is imported, which reads these once.
+    """
+    pins = {
+        "LANGGRAPH_STRICT_MSGPACK": "true",
+        "LANGSMITH_TRACING": "false",
+        "LANGSMITH_TRACING_V2": "false",
+        "LANGCHAIN_TRACING": "false",
+        "LANGCHAIN_TRACING_V2": "false",
+    }
+    os.environ.update(pins)  # noqa: TID251

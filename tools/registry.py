@@ -1,0 +1,33 @@
+"""List the tools by name, and load them when they are wanted: a tool is one module and one line here."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+from tools.contract import Tool, ToolError
+
+TOOLS: Final[tuple[tuple[str, str], ...]] = (
+    ("facts", "tools.facts"),
+    ("run", "tools.run"),
+    ("grep", "tools.grep"),
+    ("read_file", "tools.read_file"),
+    ("journal", "tools.journal"),
+    ("benchmark", "tools.benchmark"),
+)
+"""Name and module of every tool that works on a host, in the order a model sees them."""
+
+
+def load(name: str) -> Tool[Any]:
+    """Import the module of one tool and return the tool; raise `ToolError` for a name that is not listed."""
+    module = dict(TOOLS).get(name)
+    if module is None:
+        raise ToolError(f"no tool named {name}; there are: {', '.join(known for known, _ in TOOLS)}")
+    tool: Tool[Any] = importlib.import_module(module).TOOL
+    return tool
+
+
+def load_all() -> Mapping[str, Tool[Any]]:
+    """Return every tool by name."""
+    return {name: load(name) for name, _ in TOOLS}
