@@ -1,0 +1,200 @@
+"""Derive an engine's effective settings from a launch line by running the engine's own argument code.
+
+The code comes from the package's source (`evals.lab.source_loader`), the answers to its questions about the host from
+the scenario (`evals.lab.engine_host`). Nothing here knows a single setting, and nothing is shared with the product's
+analysis of settings: the analyst must not be marked by itself. Standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import enum
+import hashlib
+import io
+import json
+import os
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from evals.lab.engine_facts import Hardware
+from evals.lab.engine_host import HostAnswers
+from evals.lab.source_loader import Package, StandIn, StandInUsed
+
+Stage = Literal["parse", "post_init", "check", "done"]
+
+MODEL_FLAGS = ("--model-path", "--model", "--speculative-draft-model-path", "--speculative-draft-model")
+
+WHOLE_MODULES = ("environ", "server_args")
+"""Modules that run from top to bottom, since their last lines change what the first ones made."""
+
+
+class LabArgumentError(RuntimeError):
+    """Report that the package's argument code asked something the lab has no fact for."""
+
+
+@dataclass(slots=True)
+class Effective:
+    """Hold what the engine's argument code made of one launch line."""
+
+    stage: Stage
+    """How far it got; ``done`` is a launch line that starts."""
+    fields: dict[str, Any] = field(default_factory=dict)
+    """Every field of ``ServerArgs`` after all overrides, as JSON types."""
+    text: str = ""
+    """``repr`` of the arguments, as the start-up log shows it."""
+    logs: list[tuple[str, str]] = field(default_factory=list)
+    """Level and text of every line the argument code logged, in order."""
+    environ: dict[str, str] = field(default_factory=dict)
+    """Environment variables the argument code set."""
+    exit_code: int = 0
+    output: str = ""
+    """What the parser printed before it ended the process (usage, help)."""
+    error: str = ""
+    """Type of the exception that ended it."""
+    message: str = ""
+    trace: str = ""
+
+    @property
+    def starts(self) -> bool:
+        """Tell whether the engine starts with this launch line."""
+        return self.stage == "done"
+
+
+def derive(
+    package_dir: Path,
+    argv: Sequence[str],
+    *,
+    hardware: Hardware,
+    config: Mapping[str, Any] | Callable[[str], Mapping[str, Any] | None],
+    environ: Mapping[str, str] | None = None,
+) -> Effective:
+    """Run the package's argument code on ``argv`` (without program name) and return what came of it.
+
+    ``config`` is the served model's ``config.json``, or a function from a model's path to it. Raises
+    `LabArgumentError` where the code decides something by a fact the lab does not have.
+    """
+    models = _models(argv, config)
+    host = HostAnswers(package_dir, hardware, models, environ or {})
+    result = Effective("parse")
+    stdout, stderr = io.StringIO(), io.StringIO()
+    package = Package(
+        package_dir,
+        facts=host.facts,
+        modules=host.modules,
+        installed=host.installed,
+        whole=frozenset(f"{package_dir.name}.srt.{name}" for name in WHOLE_MODULES),
+    )
+    try:
+        with package, contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
+            _run(package, list(argv), result)
+    except StandInUsed as error:
+        raise LabArgumentError(f"{package_dir}: {error}") from error
+    except SystemExit as error:
+        result.exit_code = error.code if isinstance(error.code, int) else 1
+        result.error, result.message = "SystemExit", str(error.code)
+    except Exception as error:  # noqa: BLE001 - whatever the package raises is the answer
+        result.exit_code = 1
+        result.error, result.message = type(error).__name__, str(error)
+        result.trace = _trace(error, package_dir)
+    result.output = stdout.getvalue() + stderr.getvalue()
+    result.logs = host.logs
+    result.environ = {k: v for k, v in host.environ.items() if (environ or {}).get(k) != v}
+    return result
+
+
+def _run(package: Package, argv: list[str], result: Effective) -> None:
+    module = package.module(f"{package.name}.srt.server_args")
+    kind = module.ServerArgs
+    original = kind.__post_init__
+
+    def post_init(self: Any) -> None:
+        result.stage = "post_init"
+        original(self)
+
+    kind.__post_init__ = post_init
+    server_args = module.prepare_server_args(argv)
+    result.fields = {f.name: plain(getattr(server_args, f.name), f.name) for f in dataclasses.fields(kind)}
+    result.stage = "check"
+    server_args.check_server_args()
+    result.fields = {f.name: plain(getattr(server_args, f.name), f.name) for f in dataclasses.fields(kind)}
+    result.text = repr(server_args)
+    result.stage = "done"
+
+
+def _models(
+    argv: Sequence[str], config: Mapping[str, Any] | Callable[[str], Mapping[str, Any] | None]
+) -> dict[str, Mapping[str, Any]]:
+    """Return the configuration of every model that the launch line names."""
+    paths = [value for flag, value in zip(argv, argv[1:], strict=False) if flag in MODEL_FLAGS]
+    paths += [word.partition("=")[2] for word in argv if word.partition("=")[0] in MODEL_FLAGS and "=" in word]
+    if not callable(config):
+        return {**{path: config for path in paths}, "*": config}
+    found = {path: config(path) for path in paths}
+    return {path: value for path, value in found.items() if value is not None}
+
+
+def plain(value: Any, where: str) -> Any:
+    """Return a field's value as JSON types; raise `StandInUsed` for one that was never supplied."""
+    match value:
+        case StandIn():
+            raise StandInUsed(f"field {where} is {value!r}")
+        case enum.Enum():
+            return value.value if isinstance(value.value, str) else value.name
+        case None | bool() | int() | float() | str():
+            return value
+        case dict():
+            return {str(plain(k, where)): plain(v, where) for k, v in value.items()}
+        case set() | frozenset():
+            return sorted((plain(v, where) for v in value), key=str)
+        case list() | tuple():
+            return [plain(v, where) for v in value]
+        case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            return {f.name: plain(getattr(value, f.name), where) for f in dataclasses.fields(value)}
+        case _:
+            return repr(value)
+
+
+def _trace(error: BaseException, package_dir: Path) -> str:
+    """Return the traceback of the package's own frames, as the engine would print it."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith(str(package_dir))]
+    lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames)]
+    return "".join([*lines, *traceback.format_exception_only(error)])
+
+
+def digest(package_dir: Path, argv: Sequence[str], facts: Any) -> str:
+    """Return the key under which an effective result may be kept."""
+    source = (package_dir / "srt" / "server_args.py").read_bytes()
+    parts = json.dumps([list(argv), facts], sort_keys=True, default=str)
+    return hashlib.sha256(source + parts.encode()).hexdigest()
+
+
+def derive_cached(
+    cache_dir: Path | None,
+    package_dir: Path,
+    argv: Sequence[str],
+    *,
+    hardware: Hardware,
+    config: Mapping[str, Any],
+    environ: Mapping[str, str],
+) -> Effective:
+    """Return `derive`'s result, from a file in ``cache_dir`` when it was derived before."""
+    if cache_dir is None:
+        return derive(package_dir, argv, hardware=hardware, config=config, environ=environ)
+    engine_environ = {key: value for key, value in environ.items() if not key.startswith("LEADLINE")}
+    facts = [dataclasses.asdict(hardware), dict(config), engine_environ, str(package_dir)]
+    path = cache_dir / f"{digest(package_dir, argv, facts)}.json"
+    with contextlib.suppress(OSError, ValueError, TypeError):
+        raw = json.loads(path.read_text(encoding="utf-8"))
+        raw["logs"] = [(level, text) for level, text in raw["logs"]]
+        return Effective(**raw)
+    result = derive(package_dir, argv, hardware=hardware, config=config, environ=environ)
+    with contextlib.suppress(OSError):
+        cache_dir.mkdir(parents=True, exist_ok=True)
+        draft = path.with_suffix(f".{os.getpid()}.tmp")
+        draft.write_text(json.dumps(dataclasses.asdict(result)), encoding="utf-8")
+        draft.replace(path)
+    return result
