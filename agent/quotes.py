@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from agent.state import Citation, Cite
 from tools.artifacts import ArtifactStore
 from tools.contract import ArtifactRef, ToolError
+from tools.display import printable
 
 _TOKEN = re.compile(r"[^\s\x00]+")
 _SHOWN = 120
@@ -171,8 +172,7 @@ class StoredTexts:
 
 
 def _shown(line: str) -> str:
-    short = collapse(line)[:_SHOWN]
-    return "".join(char if char.isprintable() else "?" for char in short)
+    return printable(collapse(line)[:_SHOWN])
 
 
 def _span(lines: tuple[int, int]) -> str:
