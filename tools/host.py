@@ -1,0 +1,82 @@
+"""The door to a host: name it, connect to it, and learn in one line why that did not work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+from tools.contract import Host
+
+ConnectReason = Literal[
+    "unknown_host", "unreachable", "refused", "auth", "host_key_unknown", "host_key_changed", "timeout"
+]
+
+
+class ConnectError(Exception):
+    """Say that a host could not be reached, why, and what to do next."""
+
+    def __init__(self, host: str, reason: ConnectReason, what: str, *, do: str) -> None:
+        super().__init__(f"{host}: {what}; {do}")
+        self.host = host
+        self.reason: ConnectReason = reason
+        self.what = what
+        self.do = do
+
+
+class HostSettings(Protocol):
+    """What connecting needs of the settings."""
+
+    @property
+    def ssh_config(self) -> Path | None:
+        """The person's ``~/.ssh/config``."""
+        ...
+
+    @property
+    def known_hosts(self) -> Path:
+        """The person's ``known_hosts``."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class HostTarget:
+    """Say where a host is and how to get in; what is left out comes from ``~/.ssh/config``, then defaults.
+
+    With ``known_hosts`` the target is pinned: the key must stand in that file, and no configuration but
+    ``config`` is read. ``key_path`` is then the only key offered.
+    """
+
+    name: str
+    address: str
+    port: int | None = None
+    user: str | None = None
+    key_path: Path | None = None
+    known_hosts: Path | None = None
+    config: Path | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> HostTarget:
+        """Return the target of ``local``, an alias, or ``[user@]host[:port]``; raise `ValueError`."""
+        user, _, place = text.rpartition("@")
+        address, port = place, ""
+        if place.startswith("["):
+            address, _, rest = place[1:].partition("]")
+            port = rest.removeprefix(":")
+        elif place.count(":") == 1:
+            address, _, port = place.partition(":")
+        if not address or address.startswith("-") or (port and not port.isdecimal()):
+            raise ValueError(f"not a host: {text!r}; write [user@]host[:port]")
+        return cls(name=text, address=address, port=int(port) if port else None, user=user or None)
+
+
+async def connect(target: HostTarget, settings: HostSettings) -> Host:
+    """Open the one connection that all commands on a host share; raise `ConnectError`."""
+    if target.address == "local":
+        from tools.local import LocalHost
+
+        return LocalHost(target.name)
+    from tools.ssh import SshHost
+
+    host = SshHost(target, settings)
+    await host.open()
+    return host

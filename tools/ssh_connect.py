@@ -1,0 +1,248 @@
+"""Open an SSH connection with the host key always verified, and say plainly why it could not be opened."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import asyncssh
+
+from tools.host import ConnectError, ConnectReason, HostSettings, HostTarget
+
+CONNECT_S = 10.0
+LOGIN_S = 20.0
+KEEPALIVE_S = 15.0
+KEEPALIVE_MISSES = 2
+_GLOBAL_KNOWN_HOSTS = Path("/etc/ssh/ssh_known_hosts")
+
+
+@dataclass(slots=True)
+class Link:
+    """Hold a connection together with the jump hosts it goes through."""
+
+    connection: asyncssh.SSHClientConnection
+    jumps: list[asyncssh.SSHClientConnection] = field(default_factory=list)
+
+    async def close(self, limit_s: float) -> None:
+        """Close all of it, by force when the other side does not answer in time."""
+        for connection in (self.connection, *reversed(self.jumps)):
+            connection.close()
+            try:
+                await asyncio.wait_for(connection.wait_closed(), limit_s)
+            except TimeoutError:
+                connection.abort()
+
+
+@dataclass(slots=True)
+class _Place:
+    """Hold where one connection goes, as resolved from the configuration, and what may vouch for its key."""
+
+    name: str
+    options: asyncssh.SSHClientConnectionOptions
+    files: list[Path]
+    known: asyncssh.SSHKnownHosts
+
+    @property
+    def address(self) -> str:
+        return str(self.options.host)
+
+    @property
+    def port(self) -> int:
+        return int(self.options.port)
+
+    @property
+    def jump(self) -> list[str]:
+        tunnel = self.options.tunnel
+        return tunnel.split(",") if isinstance(tunnel, str) and tunnel.lower() != "none" else []
+
+    def trusted(self, peer: str) -> bool:
+        """Tell whether some key, whichever, is on record for this host."""
+        alias = self.options.host_key_alias or self.address
+        keys, _, revoked, *_ = self.known.match(alias, peer, None if self.port == 22 else self.port)
+        return bool(keys or revoked)
+
+
+class _Client(asyncssh.SSHClient):
+    """Note how far the connection came, and which key was refused."""
+
+    def __init__(self, reached: Callable[[], None]) -> None:
+        self.reached = reached
+        self.peer = ""
+        self.offered: asyncssh.SSHKey | None = None
+
+    def connection_made(self, conn: asyncssh.SSHClientConnection) -> None:
+        self.reached()
+
+    def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
+        self.peer, self.offered = addr, key
+        return False
+
+
+async def open_link(target: HostTarget, settings: HostSettings) -> Link:
+    """Connect to ``target`` through its jump hosts, if any; raise `ConnectError`."""
+    place = _resolve(target, settings)
+    jumps: list[asyncssh.SSHClientConnection] = []
+    try:
+        # asyncssh would open the jumps itself, but with the host key check as the configuration has it.
+        for hop in place.jump:
+            jump = HostTarget.parse(hop)
+            jumps.append(await _open(_resolve(jump, settings), jump, settings, jumps[-1] if jumps else None))
+        return Link(await _open(place, target, settings, jumps[-1] if jumps else None), jumps)
+    except BaseException:
+        for connection in reversed(jumps):
+            connection.abort()
+        raise
+
+
+def _arguments(target: HostTarget, settings: HostSettings) -> dict[str, Any]:
+    config = target.config
+    if config is None and target.known_hosts is None:
+        config = settings.ssh_config
+    arguments: dict[str, Any] = {
+        "config": [str(config)] if config is not None and config.is_file() else None,
+        "agent_forwarding": False,
+        "connect_timeout": None,
+        "login_timeout": LOGIN_S,
+        "keepalive_interval": KEEPALIVE_S,
+        "keepalive_count_max": KEEPALIVE_MISSES,
+    }
+    if target.port is not None:
+        arguments["port"] = target.port
+    if target.user is not None:
+        arguments["username"] = target.user
+    if target.key_path is not None:
+        arguments |= {"client_keys": [str(target.key_path)], "agent_path": None}
+    return arguments
+
+
+def _resolve(target: HostTarget, settings: HostSettings) -> _Place:
+    # The name of the host decides which part of the configuration holds, so it is given as written.
+    try:
+        options = asyncssh.SSHClientConnectionOptions(
+            host=target.address, known_hosts=b"", **_arguments(target, settings)
+        )
+        files = _known_hosts_files(target, settings, options)
+        known = asyncssh.read_known_hosts([str(file) for file in files])
+    except (OSError, ValueError) as error:
+        raise ConnectError(
+            target.name, "auth", f"the key, known_hosts or ssh_config cannot be used ({error})", do="mend it"
+        ) from error
+    return _Place(target.name, options, files, known)
+
+
+def _known_hosts_files(
+    target: HostTarget, settings: HostSettings, options: asyncssh.SSHClientConnectionOptions
+) -> list[Path]:
+    if target.known_hosts is not None:
+        return [target.known_hosts]
+    named = options.config.get("UserKnownHostsFile")
+    own = [Path(str(name)).expanduser() for name in named] if isinstance(named, list) and named else []
+    return [file for file in (*(own or [settings.known_hosts]), _GLOBAL_KNOWN_HOSTS) if file.is_file()]
+
+
+async def _open(
+    place: _Place, target: HostTarget, settings: HostSettings, jump: asyncssh.SSHClientConnection | None
+) -> asyncssh.SSHClientConnection:
+    loop = asyncio.get_running_loop()
+    reached = asyncio.Event()
+    limit = asyncio.timeout(CONNECT_S)
+
+    def on_reached() -> None:
+        reached.set()
+        limit.reschedule(loop.time() + LOGIN_S)
+
+    client = _Client(on_reached)
+    arguments = _arguments(target, settings) | ({"tunnel": jump} if jump is not None else {})
+    try:
+        async with limit:
+            return await asyncssh.connect(
+                target.address, client_factory=lambda: client, known_hosts=place.known, **arguments
+            )
+    except TimeoutError as error:
+        seconds = LOGIN_S if reached.is_set() else CONNECT_S
+        what = "gave no login" if reached.is_set() else "did not answer"
+        raise ConnectError(
+            place.name,
+            "timeout",
+            f"{_spot(place)} {what} within {seconds:g} s",
+            do="check the address, the network path (VPN, firewall) and that the host is up",
+        ) from error
+    except asyncssh.HostKeyNotVerifiable as error:
+        raise _bad_key(place, client, str(error)) from error
+    except asyncssh.KeyExchangeFailed as error:
+        if place.trusted(client.peer):
+            raise _bad_key(place, client, str(error)) from error
+        raise _broken(place, error) from error
+    except asyncssh.PermissionDenied as error:
+        raise _denied(place, error) from error
+    except (asyncssh.Error, OSError, ValueError) as error:
+        raise _broken(place, error) from error
+
+
+def _spot(place: _Place) -> str:
+    return f"{place.address} port {place.port}"
+
+
+def _denied(place: _Place, error: asyncssh.PermissionDenied) -> ConnectError:
+    return ConnectError(
+        place.name,
+        "auth",
+        f"{_spot(place)} let user {place.options.username} in with none of the keys offered ({error.reason})",
+        do="check user and key: put the public key in the host's authorized_keys, or load it with ssh-add",
+    )
+
+
+def _bad_key(place: _Place, client: _Client, reason: str) -> ConnectError:
+    """Tell a key that is not on record from one that is not the one on record."""
+    key = client.offered
+    name = str(place.options.host_key_alias or place.address)
+    entry = shlex.quote(name if place.port == 22 else f"[{name}]:{place.port}")
+    file = shlex.quote(str(place.files[0])) if place.files else "~/.ssh/known_hosts"
+    shown = f"{key.get_fingerprint()} ({key.get_algorithm()})" if key else "a key of another type"
+    if place.trusted(client.peer):
+        return ConnectError(
+            place.name,
+            "host_key_changed",
+            f"{_spot(place)} shows {shown}, not the key on record in {file} ({reason}); nothing was sent",
+            do="it was reinstalled, or something answers in its place: ask who runs it for the fingerprint, "
+            "and only if it is the one shown here, remove the old key with "
+            f"`ssh-keygen -f {file} -R {entry}` and record the new one",
+        )
+    scan = f"ssh-keyscan -p {place.port} {shlex.quote(place.address)}"
+    return ConnectError(
+        place.name,
+        "host_key_unknown",
+        f"{_spot(place)} shows {shown}, and no key of it is on record in {file}; nothing was sent",
+        do="ask who runs it for the fingerprint; if it is the one shown here, record the key with "
+        f"`{scan} >> {file}` and compare once more with `ssh-keygen -l -F {entry} -f {file}`",
+    )
+
+
+def _broken(place: _Place, error: Exception) -> ConnectError:
+    reason: ConnectReason = "unreachable"
+    what, do = f"{_spot(place)} cannot be reached ({error})", "check the address and the network path"
+    if isinstance(error, socket.gaierror):
+        reason = "unknown_host"
+        what, do = f"no address is known for {place.address}", "check the name, DNS and ~/.ssh/config"
+    elif isinstance(error, ConnectionRefusedError) or _all_refused(error):
+        reason = "refused"
+        what, do = f"nothing listens on {_spot(place)}", "check the port, and that sshd runs there"
+    elif isinstance(error, asyncssh.ChannelOpenError):
+        what = f"the jump host does not reach {_spot(place)} ({error.reason})"
+    elif isinstance(error, asyncssh.Error):
+        what = f"what answers on {_spot(place)} broke the connection off ({error.reason})"
+        do = "check that it is an SSH server, and its log"
+    elif isinstance(error, ValueError):
+        reason, do = "auth", "check the key files and ~/.ssh/config"
+    return ConnectError(place.name, reason, what, do=do)
+
+
+def _all_refused(error: Exception) -> bool:
+    # asyncio folds one error an address into a single message when a name has several.
+    text = str(error)
+    return isinstance(error, OSError) and 0 < text.count("Connect call failed") == text.count("[Errno 111]")
