@@ -1,0 +1,356 @@
+"""Read an engine's settings from its own source: defaults, launch options, and where they are overwritten."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tools.scopes import UNKNOWN, Module, constant, parse, statements, targets, write_value
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """Say where an engine defines its settings and by which names its code reaches them."""
+
+    name: str
+    file: str
+    cls: str
+    names: tuple[str, ...]
+    calls: tuple[str, ...] = ()
+    scope: str = ""
+    """Files below this folder of the package run in the serving process and use these settings."""
+
+
+ENGINES: Final = {
+    "sglang": Engine(
+        "sglang",
+        "srt/server_args.py",
+        "ServerArgs",
+        ("server_args",),
+        ("get_global_server_args", "get_server_args"),
+        "srt/",
+    ),
+    "vllm": Engine("vllm", "engine/arg_utils.py", "EngineArgs", ("engine_args",)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """Hold one setting of the class: its line, annotation and default (`UNKNOWN` unless a constant)."""
+
+    name: str
+    line: int
+    annotation: str
+    default: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """Hold one command-line option as the source declares it."""
+
+    names: tuple[str, ...]
+    dest: str
+    action: str
+    type: str
+    nargs: Any
+    default: Any
+    const: Any
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Overwrite:
+    """Hold one assignment to a setting after its definition; ``path`` is set in another file."""
+
+    line: int
+    value: Any
+    column: int = 0
+    path: str = ""
+    on: str = "self"
+    """The name that the setting was reached by."""
+
+
+@dataclass(slots=True)
+class Definitions:
+    """Hold what one version of an engine says about its settings."""
+
+    engine: Engine
+    module: Module
+    fields: dict[str, Field]
+    options: dict[str, Option]
+    renames: dict[str, str]
+    """Setting to the ``dest`` its option is parsed into, where the two differ (None: computed)."""
+    overwrites: dict[str, list[Overwrite]]
+    outside: dict[str, list[Overwrite]] = field(default_factory=dict)
+    """Assignments in other files of the package, found by text."""
+
+    def option_of(self, name: str) -> Option | None:
+        """Return the option that sets a field."""
+        dest = self.renames.get(name, name)
+        return next((o for o in self.options.values() if o.dest == dest), None)
+
+
+def read_definitions(engine: Engine, data: bytes) -> Definitions:
+    """Read a settings file; raise `SyntaxError` when it cannot be parsed or lacks the class."""
+    module = parse(data)
+    cls = next((s for s in module.tree.body if isinstance(s, ast.ClassDef) and s.name == engine.cls), None)
+    if cls is None:
+        raise SyntaxError(f"no class {engine.cls} in it")
+    constants = {
+        s.targets[0].id: constant(s.value)
+        for s in module.tree.body
+        if isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Name)
+    }
+    fields = {found.name: found for s in cls.body if (found := _field(s, constants))}
+    methods = {s.name: s for s in cls.body if isinstance(s, ast.FunctionDef)}
+    declaring = methods.get("add_cli_args")
+    options: dict[str, Option] = {}
+    for call in _declarations(declaring.body) if declaring else ():
+        option = _option(call, engine.cls, fields)
+        if option is not None:
+            options.update(dict.fromkeys(option.names, option))
+    building = methods.get("from_cli_args")
+    renames = _renames(building) if building else {}
+    return Definitions(engine, module, fields, options, renames, _overwrites(cls))
+
+
+_OUTSIDE = re.compile(
+    r"^(?P<path>.+?):(?P<line>\d+):.*?(?P<on>\w+(?:\(\))?)\.(?P<name>\w+)\s*(?P<op>[-+*/|&]?=)\s*(?P<value>[^=].*)$"
+)
+
+
+def read_outside(definitions: Definitions, listing: str) -> None:
+    """Add the assignments in other files, from lines ``path:line:text`` of a search."""
+    for row in listing.splitlines():
+        found = _OUTSIDE.match(row)
+        if not found or found["name"] not in definitions.fields:
+            continue
+        if found["path"].endswith(definitions.engine.file):
+            continue
+        try:
+            value = ast.literal_eval(found["value"]) if found["op"] == "=" else UNKNOWN
+        except (ValueError, SyntaxError, TypeError):
+            value = UNKNOWN
+        entry = Overwrite(int(found["line"]), value, path=found["path"], on=found["on"])
+        definitions.outside.setdefault(found["name"], []).append(entry)
+
+
+def outside_pattern(engine: Engine) -> str:
+    """Return the pattern (of rg and ``grep -E`` alike) that finds assignments in other files."""
+    names = "|".join([*engine.names, "args", *(f"{call}[(][)]" for call in engine.calls)])
+    return rf"(^|[^A-Za-z0-9_])({names})[.][A-Za-z0-9_]+ *[-+*/|&]?=[^=]"
+
+
+def launch_values(definitions: Definitions, argv: Sequence[str]) -> dict[str, Any]:
+    """Return the settings that a command line gives, by field name; `UNKNOWN` where it cannot be told."""
+    given: dict[str, Any] = {}
+    tokens = list(argv)
+    place = 0
+    while place < len(tokens):
+        token = tokens[place]
+        place += 1
+        if not token.startswith("--") or len(token) < 3:
+            continue
+        name, glued, inline = token.partition("=")
+        option = _find_option(definitions, name)
+        if option is None or option.action == "elsewhere":
+            place += _take_undeclared(definitions, given, name, inline if glued else None, tokens[place:])
+            continue
+        words = [inline] if glued else _words(option, tokens[place:])
+        place += 0 if glued else len(words)
+        given[option.dest] = _parsed(option, name, words)
+    renamed = {dest: name for name, dest in definitions.renames.items()}
+    return {renamed.get(dest, dest): value for dest, value in given.items()}
+
+
+def _field(statement: ast.stmt, constants: dict[str, Any]) -> Field | None:
+    if not isinstance(statement, ast.AnnAssign) or not isinstance(statement.target, ast.Name):
+        return None
+    annotation, value = ast.unparse(statement.annotation), statement.value
+    if annotation.startswith("ClassVar"):
+        return None
+    default = constant(value)
+    if isinstance(value, ast.Name):
+        default = constants.get(value.id, UNKNOWN)
+    if isinstance(value, ast.Call) and ast.unparse(value.func) in ("field", "dataclasses.field"):
+        named = {keyword.arg: keyword.value for keyword in value.keywords}
+        default = constant(named.get("default"))
+        factory = named.get("default_factory")
+        if isinstance(factory, ast.Name) and factory.id in ("list", "dict"):
+            default = [] if factory.id == "list" else {}
+    return Field(statement.target.id, statement.lineno, annotation, default)
+
+
+def _declarations(body: list[ast.stmt]) -> list[ast.Call]:
+    """Return the ``add_argument`` calls among statements, branches included."""
+    calls = []
+    for statement in body:
+        value = statement.value if isinstance(statement, ast.Expr) else None
+        if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+            if value.func.attr == "add_argument":
+                calls.append(value)
+        else:
+            for name in ("body", "orelse"):
+                calls += _declarations(getattr(statement, name, []))
+    return calls
+
+
+def _option(call: ast.Call, cls: str, fields: dict[str, Field]) -> Option | None:
+    names = tuple(n for n in map(constant, call.args) if isinstance(n, str) and n.startswith("-"))
+    long = [name for name in names if name.startswith("--")]
+    if not long:
+        return None
+    named = {keyword.arg: keyword.value for keyword in call.keywords}
+    dest = constant(named.get("dest"))
+    if not isinstance(dest, str):
+        dest = long[0].lstrip("-").replace("-", "_")
+    action = constant(named.get("action"))
+    if not isinstance(action, str):
+        action = ast.unparse(named["action"]) if "action" in named else "store"
+    if None in named:  # ``**kwargs``: only the name is declared here
+        action = "elsewhere"
+    return Option(
+        names,
+        dest,
+        action,
+        ast.unparse(named["type"]) if "type" in named else "str",
+        constant(named["nargs"]) if "nargs" in named else None,
+        _option_default(named.get("default"), action, cls, fields),
+        constant(named.get("const")),
+        call.lineno,
+    )
+
+
+def _option_default(node: ast.expr | None, action: str, cls: str, fields: dict[str, Field]) -> Any:
+    if node is None:
+        return {"store_true": False, "store_false": True, "store": None}.get(action, UNKNOWN)
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == cls:
+        return fields[node.attr].default if node.attr in fields else UNKNOWN
+    return constant(node)
+
+
+def _renames(function: ast.FunctionDef) -> dict[str, str]:
+    """Return ``args.setting = args.dest`` statements; a computed setting maps to no option."""
+    renames = {}
+    for statement in function.body:
+        if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Attribute):
+            continue
+        target, value = statement.targets[0].attr, statement.value
+        plain = isinstance(value, ast.Attribute) and isinstance(value.value, ast.Name)
+        renames[target] = value.attr if plain and isinstance(value, ast.Attribute) else f"computed {target}"
+    return renames
+
+
+def _overwrites(cls: ast.ClassDef) -> dict[str, list[Overwrite]]:
+    found: dict[str, list[Overwrite]] = {}
+    for statement in statements(cls.body):
+        for target in targets(statement):
+            if isinstance(target, ast.Attribute) and _is_self(target.value):
+                line, column = target.end_lineno or target.lineno, (target.end_col_offset or 1) - 1
+                entry = Overwrite(line, write_value(statement), column)
+                found.setdefault(target.attr, []).append(entry)
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        if isinstance(call, ast.Call) and _sets_on_self(call):
+            name = constant(call.args[1])
+            key = name if isinstance(name, str) else "*"
+            found.setdefault(key, []).append(Overwrite(call.lineno, UNKNOWN, call.col_offset))
+    return found
+
+
+def _sets_on_self(call: ast.Call) -> bool:
+    if len(call.args) != 3 or not _is_self(call.args[0]):
+        return False
+    return ast.unparse(call.func) in ("setattr", "object.__setattr__")
+
+
+def _is_self(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == "self"
+
+
+def _find_option(definitions: Definitions, name: str) -> Option | None:
+    """Find an option by name, by its ``--no-`` form, or by a prefix that only one option has."""
+    options = definitions.options
+    if name in options:
+        return options[name]
+    positive = "--" + name.removeprefix("--no-")
+    if name.startswith("--no-") and positive in options:
+        return options[positive]
+    near = {o.dest: o for n, o in options.items() if n.startswith(name)}
+    return next(iter(near.values())) if len(near) == 1 else None
+
+
+def _is_value(token: str) -> bool:
+    return not token.startswith("-") or bool(re.fullmatch(r"-\d+(\.\d+)?", token))
+
+
+def _words(option: Option, rest: list[str]) -> list[str]:
+    if option.action in ("store_true", "store_false", "store_const", "count") or option.nargs == 0:
+        return []
+    if "Boolean" in option.action or "StoreTrue" in option.action:
+        return []
+    values = 0
+    while values < len(rest) and _is_value(rest[values]):
+        values += 1
+    limit = 1
+    if isinstance(option.nargs, int):
+        limit = option.nargs
+    elif option.nargs in ("*", "+") or option.nargs is UNKNOWN:
+        limit = values
+    return rest[: min(values, limit)]
+
+
+def _parsed(option: Option, name: str, words: list[str]) -> Any:
+    if option.action == "store_true" or "StoreTrue" in option.action:
+        return True
+    if option.action == "store_false":
+        return False
+    if "Boolean" in option.action:
+        return not name.startswith("--no-")
+    if option.action == "store_const" or (option.nargs == "?" and not words):
+        return option.const
+    if option.action != "store" or not words:
+        return UNKNOWN
+    values = [_typed(option.type, word) for word in words]
+    if any(value is UNKNOWN for value in values):
+        return UNKNOWN
+    return values[0] if option.nargs in (None, "?") else values
+
+
+def _typed(kind: str, word: str) -> Any:
+    try:
+        if kind in ("int", "float"):
+            return int(word) if kind == "int" else float(word)
+        if kind == "json.loads":
+            return json.loads(word)
+    except ValueError:
+        return UNKNOWN
+    return word if kind == "str" else UNKNOWN
+
+
+def _take_undeclared(
+    definitions: Definitions, given: dict[str, Any], name: str, inline: str | None, rest: list[str]
+) -> int:
+    """Read an option that the source declares elsewhere by its field; return the words it took."""
+    dest = name.lstrip("-").replace("-", "_")
+    known = definitions.fields.get(dest)
+    value = inline
+    if inline is None and rest and _is_value(rest[0]) and not (known and "bool" in known.annotation):
+        value = rest[0]
+    if known is not None:
+        given[dest] = _by_annotation(known.annotation, value)
+    elif dest.startswith("no_") and dest[3:] in definitions.fields and value is None:
+        given[dest[3:]] = False
+    elif dest == "config":
+        given["config"] = value
+    return int(inline is None and value is not None)
+
+
+def _by_annotation(annotation: str, value: str | None) -> Any:
+    if value is None:
+        return True if "bool" in annotation else UNKNOWN
+    plain = annotation.removeprefix("Optional[").removesuffix("]").removesuffix(" | None")
+    return _typed(plain, value) if plain in ("int", "float", "str") else UNKNOWN

@@ -1,0 +1,335 @@
+"""Find, in the syntax tree of a Python file, what stands at a position: symbol, kind of use, value."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+Kind = Literal["write", "read", "definition", "mention"]
+"""How a match uses the name: a mention stands in a string or a comment."""
+
+
+class _Missing:
+    """Mark a value that cannot be known from the source alone."""
+
+    def __repr__(self) -> str:
+        return "unknown"
+
+
+UNKNOWN: Final = _Missing()
+Span = tuple[int, int, int, int]
+Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+_BODIES = ("body", "orelse", "finalbody")
+_IDENTIFIER = re.compile(rb"[A-Za-z0-9_\x80-\xff]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Go from a node to one of its children: the field, and the place in it when it is a list."""
+
+    parent: ast.AST
+    field: str
+    index: int
+    child: ast.AST
+
+
+@dataclass(slots=True)
+class Module:
+    """Hold a parsed Python file with its lines; ``memo`` keeps what is computed from it once."""
+
+    data: bytes
+    lines: list[bytes]
+    tree: ast.Module
+    memo: dict[Any, Any] = field(default_factory=dict)
+
+    def text(self, first: int, last: int | None = None) -> str:
+        """Return lines ``first`` to ``last`` (counted from 1) as one line with single spaces."""
+        return " ".join(b" ".join(self.lines[first - 1 : last or first]).decode("utf-8", "replace").split())
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """Describe one use of a name; ``value`` is the constant that is written, else `UNKNOWN`."""
+
+    kind: Kind
+    value: Any = UNKNOWN
+    in_code: bool = True
+    """False in comments and docstrings, which no condition reaches."""
+
+
+def parse(data: bytes) -> Module:
+    """Parse a file; raise `SyntaxError` when this interpreter cannot read it."""
+    try:
+        tree = ast.parse(data)
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise SyntaxError(f"cannot be parsed: {type(error).__name__}") from error
+    return Module(data, data.split(b"\n"), tree)
+
+
+def constant(node: ast.AST | None) -> Any:
+    """Return the value of a literal (nested tuples, lists, sets, dicts included), else `UNKNOWN`."""
+    if not isinstance(node, ast.expr):
+        return UNKNOWN
+    try:
+        return ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return UNKNOWN
+
+
+def steps_to(module: Module, line: int, column: int) -> list[Step]:
+    """Return the way from the module to the innermost node at a position (column in bytes from 0)."""
+    way: list[Step] = []
+    node: ast.AST = module.tree
+    while not isinstance(node, ast.JoinedStr):  # positions inside f-strings are wrong before 3.12
+        step = _step_towards(node, line, column)
+        if step is None:
+            break
+        way.append(step)
+        node = step.child
+    return way
+
+
+def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield the statements of a body and all below them, functions and classes included."""
+    for statement in body:
+        yield statement
+        for name in _BODIES:
+            below = getattr(statement, name, None)
+            if below:
+                yield from statements(below)
+        for part in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
+            yield from statements(part.body)
+
+
+def targets(statement: ast.stmt) -> Iterator[ast.expr]:
+    """Yield what a statement assigns or deletes, tuples taken apart."""
+    found: list[ast.expr | None] = []
+    if isinstance(statement, ast.Assign | ast.Delete):
+        found += statement.targets
+    elif isinstance(statement, ast.AugAssign | ast.For | ast.AsyncFor) or (
+        isinstance(statement, ast.AnnAssign) and statement.value is not None
+    ):
+        found.append(statement.target)
+    elif isinstance(statement, ast.With | ast.AsyncWith):
+        found += [item.optional_vars for item in statement.items]
+    while found:
+        target = found.pop(0)
+        if isinstance(target, ast.Tuple | ast.List):
+            found[:0] = target.elts
+        elif isinstance(target, ast.Starred):
+            found.insert(0, target.value)
+        elif target is not None:
+            yield target
+
+
+def symbol_of(way: list[Step]) -> str | None:
+    """Return the dotted name of the innermost class or function, such as ``ServerArgs._handle_x``."""
+    named = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    names = [
+        step.child.name
+        for place, step in enumerate(way)
+        if isinstance(step.child, named)
+        and not (place + 1 < len(way) and way[place + 1].field == "decorator_list")
+    ]
+    return ".".join(names) or None
+
+
+def enclosing_class(way: list[Step]) -> ast.ClassDef | None:
+    """Return the class whose method holds the position, if it is a direct one."""
+    found: ast.ClassDef | None = None
+    for step in way:
+        if isinstance(step.child, ast.ClassDef):
+            found = step.child
+    return found
+
+
+def use_at(module: Module, line: int, start: int, end: int) -> tuple[list[Step], Use]:
+    """Return the way to what stands at bytes ``start`` to ``end`` of a line, and how it is used."""
+    column = _name_start(module.lines[line - 1], start, end)
+    way = _climb(steps_to(module, line, column), line, end)
+    if _in_comment(module, line, column):
+        return way, Use("mention", in_code=False)
+    node = way[-1].child if way else module.tree
+    if isinstance(node, ast.Constant | ast.JoinedStr):
+        return way, _use_in_text(way)
+    if isinstance(node, ast.arg | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        return way, Use("definition")
+    return way, _use_of_name(way)
+
+
+def statement_at(way: list[Step]) -> ast.stmt | None:
+    """Return the innermost statement on a way."""
+    return next((s.child for s in reversed(way) if isinstance(s.child, ast.stmt)), None)
+
+
+def write_value(statement: ast.stmt | None) -> Any:
+    """Return the constant that a statement assigns, else `UNKNOWN`."""
+    if isinstance(statement, ast.Assign) and all(
+        isinstance(target, ast.Name | ast.Attribute) for target in statement.targets
+    ):
+        return constant(statement.value)
+    if isinstance(statement, ast.AnnAssign):
+        return constant(statement.value)
+    return UNKNOWN
+
+
+def find_symbol(module: Module, dotted: str) -> ast.stmt | None:
+    """Return the statement that defines ``Class.method``, a function, a class, a field or a constant."""
+    body: list[ast.stmt] = module.tree.body
+    found: ast.stmt | None = None
+    for name in dotted.split("."):
+        found = next((s for s in _definitions(body) if name in _defined_names(s)), None)
+        if found is None:
+            return None
+        body = getattr(found, "body", [])
+    return found
+
+
+def symbols(module: Module) -> list[str]:
+    """Return the dotted names of classes, their methods, and top-level functions."""
+    found = []
+    for statement in _definitions(module.tree.body):
+        if not isinstance(statement, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        found.append(statement.name)
+        if isinstance(statement, ast.ClassDef):
+            methods = (s for s in statement.body if isinstance(s, ast.FunctionDef | ast.AsyncFunctionDef))
+            found += [f"{statement.name}.{method.name}" for method in methods]
+    return found
+
+
+def first_line(statement: ast.stmt) -> int:
+    """Return the first line of a statement, its decorators included."""
+    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
+    return min([statement.lineno, *(d.lineno for d in decorators)])
+
+
+def _definitions(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield the statements of a body and of the branches in it: symbols are often defined under ``if``."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, ast.If | ast.Try | ast.With):
+            for name in ("body", "orelse", "finalbody"):
+                yield from _definitions(getattr(statement, name, []))
+            for handler in getattr(statement, "handlers", []):
+                yield from _definitions(handler.body)
+
+
+def _defined_names(statement: ast.stmt) -> set[str]:
+    if isinstance(statement, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        return {statement.name}
+    if isinstance(statement, ast.Assign):
+        return {t.id for t in statement.targets if isinstance(t, ast.Name)}
+    if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+        return {statement.target.id}
+    return set()
+
+
+def _step_towards(node: ast.AST, line: int, column: int) -> Step | None:
+    """Return the step to the child that covers a position; cheap checks come first, bodies are long."""
+    for name in node._fields:
+        value = getattr(node, name, None)
+        if isinstance(value, ast.AST):
+            if _covers(value, line, column):
+                return Step(node, name, 0, value)
+        elif isinstance(value, list):
+            for index, child in enumerate(value):
+                if getattr(child, "end_lineno", line) < line or not isinstance(child, ast.AST):
+                    continue
+                if _covers(child, line, column):
+                    return Step(node, name, index, child)
+    return None
+
+
+def _span(node: ast.AST) -> Span | None:
+    line = getattr(node, "lineno", None)
+    if line is not None:
+        decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+        start = min([(line, node.col_offset), *((d.lineno, 0) for d in decorators)])  # type: ignore[attr-defined]
+        return (*start, node.end_lineno, node.end_col_offset)  # type: ignore[attr-defined]
+    spans = [span for child in ast.iter_child_nodes(node) if (span := _span(child))]
+    if not spans:
+        return None
+    return (*min(s[:2] for s in spans), *max(s[2:] for s in spans))
+
+
+def _covers(node: ast.AST, line: int, column: int) -> bool:
+    span = _span(node)
+    return span is not None and span[:2] <= (line, column) < span[2:]
+
+
+def _name_start(line: bytes, start: int, end: int) -> int:
+    """Return where to look: past leading punctuation of a match such as ``.name`` or ``--name``."""
+    while start < end - 1 and not line[start : start + 1].isalnum() and line[start : start + 1] != b"_":
+        start += 1
+    return start
+
+
+def _in_comment(module: Module, line: int, column: int) -> bool:
+    """Tell whether a ``#`` outside of strings stands before the position on its line."""
+    text = module.lines[line - 1]
+    place = text.find(b"#")
+    while 0 <= place <= column:
+        inside = steps_to(module, line, place)
+        if not inside or not isinstance(inside[-1].child, ast.Constant | ast.JoinedStr):
+            return True
+        place = text.find(b"#", place + 1)
+    return False
+
+
+def _use_in_text(way: list[Step]) -> Use:
+    holder = way[-1].parent
+    if isinstance(holder, ast.Expr):
+        return Use("mention", in_code=False)
+    if isinstance(holder, ast.Call) and _called(holder) in ("add_argument", "Argument", "Option"):
+        return Use("definition")
+    if isinstance(holder, ast.Call) and _called(holder) == "setattr" and way[-1].index == 1:
+        return Use("write", constant(holder.args[2]) if len(holder.args) > 2 else UNKNOWN)
+    if isinstance(holder, ast.Call) and _called(holder) in ("getattr", "hasattr") and way[-1].index == 1:
+        return Use("read")
+    return Use("mention")
+
+
+def _called(call: ast.Call) -> str:
+    function = call.func
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
+
+
+def _use_of_name(way: list[Step]) -> Use:
+    """Tell from the name at the end of a way, and from what holds it, whether it is written or read."""
+    node = way[-1].child if way else None
+    if not isinstance(node, ast.Name | ast.Attribute) or not isinstance(node.ctx, ast.Store | ast.Del):
+        return Use("read")
+    statement = statement_at(way)
+    in_function = any(isinstance(s.child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) for s in way)
+    if isinstance(node, ast.Name) and not in_function:
+        return Use("definition", write_value(statement))
+    if isinstance(statement, ast.AnnAssign) and statement.value is None:
+        return Use("definition")
+    return Use("write", write_value(statement))
+
+
+def _climb(way: list[Step], line: int, end: int) -> list[Step]:
+    """Cut a way back to the longest dotted name that a match ending at byte ``end`` reaches into."""
+    while len(way) > 1:
+        above = way[-1].parent
+        if not isinstance(above, ast.Attribute) or above.end_lineno != line:
+            break
+        if (above.end_col_offset or 0) - len(above.attr.encode()) >= end:
+            break
+        way = way[:-1]
+    return way
+
+
+def identifier_at(line: bytes, start: int, end: int) -> bytes:
+    """Return the whole identifier that the bytes ``start`` to ``end`` are part of."""
+    start = _name_start(line, start, end)
+    while start > 0 and _IDENTIFIER.fullmatch(line[start - 1 : start]):
+        start -= 1
+    found = _IDENTIFIER.match(line, start)
+    return found.group() if found else b""
