@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from tomllib import TOMLDecodeError
 
-from pydantic import AliasChoices, Field, SecretStr
+from pydantic import AliasChoices, Field, SecretStr, ValidationError
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -13,6 +14,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from agent.errors import UsageError
 from tools.contract import ToolSettings
 
 
@@ -67,6 +69,22 @@ class Settings(BaseSettings):
         """Put flags before environment before files; later files win over earlier ones."""
         files = [TomlConfigSettingsSource(settings_cls, path) for path in reversed(config_files())]
         return (init_settings, env_settings, *files)
+
+
+def load_settings(**flags: object) -> Settings:
+    """Return the settings in force; raise `UsageError` that names field and files when one is wrong."""
+    try:
+        return Settings(**flags)  # type: ignore[arg-type]
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        files = ", ".join(str(path) for path in config_files() if path.is_file()) or "none"
+        raise UsageError(
+            f"setting {field}: {first['msg']}",
+            do=f"see LEADLINE_* in the environment and these files: {files}",
+        ) from error
+    except TOMLDecodeError as error:
+        raise UsageError(f"a settings file is not TOML: {error}", do="see `leadline config show`") from error
 
 
 def pin_libraries() -> None:

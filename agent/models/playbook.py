@@ -1,0 +1,100 @@
+"""The built-in model: follows the playbooks, needs no key and no network, and sees what any model sees."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator, Iterator, Sequence
+
+from agent.models import ToolSchema
+from agent.models.concluding import ATTACH, conclude, propose
+from agent.models.method import Case, Lead, Step, cite, hypothesise, odd_settings, probe, read_source, select
+from agent.models.views import Facts, View, parse_view, rows
+from agent.state import AssistantTurn, Message, ToolCall
+from prompts.playbooks import load_all
+
+
+def investigate(symptom: str, facts: Sequence[Facts]) -> Generator[Step, list[View], None]:
+    """Follow the method on the first host that runs an engine; say what is missing when none does."""
+    chosen = next((one for one in facts if one.engine), None)
+    if chosen is None:
+        yield from no_engine(facts)
+        return
+    books = select(load_all(), chosen, symptom)
+    covered = {name for book in books for name in book.settings}
+    books += odd_settings(chosen, covered)
+    case = Case(symptom, chosen, [Lead(book) for book in books])
+    if case.leads:
+        yield from hypothesise(case)
+    yield from probe(case)
+    yield from read_source(case)
+    yield from cite(case)
+    changes = yield from propose(case)
+    yield from conclude(case, changes)
+
+
+def no_engine(facts: Sequence[Facts]) -> Generator[Step, list[View], None]:
+    """End with what a person has to do, since no engine process was seen."""
+    hidden = [str(row) for one in facts for row in one.view.get("not_permitted") or []]
+    because = f" Not permitted to read: {', '.join(hidden[:5])}." if hidden else ""
+    services = [str(row.get("unit")) for one in facts for row in rows(one.view, "services")]
+    seen = f" Units that mention one: {', '.join(services)}." if services else ""
+    yield Step(
+        f"No running SGLang or vLLM process is visible on the host.{because}{seen}",
+        [
+            (
+                "conclude",
+                {
+                    "outcome": "needs_person",
+                    "summary": f"No running SGLang or vLLM process is visible.{because}{seen}",
+                    "claims": [],
+                    "next_step": f"Start the server, or name a host where it runs. {ATTACH}",
+                },
+            )
+        ],
+    )
+
+
+class PlaybookModel:
+    """Take turns by the method; a thread that is resumed is brought back by the messages alone."""
+
+    name = "playbook"
+
+    async def next_turn(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[ToolSchema],
+        on_text: Callable[[str], None] = lambda text: None,
+    ) -> AssistantTurn:
+        """Replay the method over the results so far and return its next step."""
+        symptom = next((str(message["content"]) for message in messages if message["role"] == "user"), "")
+        rounds = list(_rounds(messages))
+        facts = [Facts.of(view) for view in rounds[0]] if rounds else []
+        steps = investigate(symptom, facts)
+        number = 0
+        step = next(steps, None)
+        for results in rounds[1:]:
+            number += 1
+            try:
+                step = steps.send(results)
+            except StopIteration:
+                step = None
+        if step is None:
+            return AssistantTurn(text=f"The playbooks have nothing more to try. {ATTACH}")
+        on_text(step.text)
+        calls = [
+            ToolCall(id=f"p{number + 1}-{place}", name=name, arguments=json.dumps(arguments))
+            for place, (name, arguments) in enumerate(step.calls, start=1)
+        ]
+        return AssistantTurn(text=step.text, tool_calls=calls)
+
+
+def _rounds(messages: Sequence[Message]) -> Iterator[list[View]]:
+    """Yield the results of each assistant turn in call order, orientation first."""
+    results = {
+        str(message["tool_call_id"]): parse_view(str(message["content"]))
+        for message in messages
+        if message["role"] == "tool"
+    }
+    for message in messages:
+        if message["role"] == "assistant" and message.get("tool_calls"):
+            yield [results.get(str(call["id"]), {"error": "no result"}) for call in message["tool_calls"]]

@@ -1,0 +1,179 @@
+"""What the built-in model sees: the JSON views of tool results, read without trust in their shape."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import re2
+
+View = Mapping[str, Any]
+
+SHORT = 400
+"""Longest text quoted whole, in characters; of longer ones only what the pattern found."""
+
+
+def parse_view(text: str) -> View:
+    """Return the JSON object of a tool message; text that is none becomes ``{"error": text}``."""
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError:
+        return {"error": text}
+    return value if isinstance(value, dict) else {"error": text}
+
+
+def rows(view: View, key: str) -> list[Mapping[str, Any]]:
+    """Return the objects in a list of the view, or nothing."""
+    value = view.get(key)
+    return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """Hold a text that a view shows, and what a citation of it needs."""
+
+    artifact: str
+    text: str
+    lines: tuple[int, int] | None = None
+
+    def cite(self) -> dict[str, Any]:
+        """Return it as the `Cite` of a claim or the quote of evidence."""
+        return {
+            "artifact": self.artifact,
+            "quote": self.text,
+            "lines": list(self.lines) if self.lines else None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Read the parts of a ``facts`` view that the method decides by."""
+
+    view: View
+    engine: View = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, view: View) -> Facts:
+        """Take the first engine process of the host as the one that is meant."""
+        engines = rows(view, "engines")
+        return cls(view, engines[0] if engines else {})
+
+    @property
+    def host(self) -> str:
+        """Return the name of the host."""
+        return str(self.view.get("host", ""))
+
+    @property
+    def flags(self) -> Mapping[str, Any]:
+        """Return the launch flags of the engine process by setting name; True for a bare flag."""
+        flags = self.engine.get("flags")
+        return flags if isinstance(flags, dict) else {}
+
+    @property
+    def unit(self) -> str:
+        """Return the unit of the engine process, or an empty text when it has none."""
+        return str(self.engine.get("unit") or "")
+
+    @property
+    def pid(self) -> int:
+        """Return the engine's process id, 0 when there is none."""
+        return int(self.engine.get("pid") or 0)
+
+    @property
+    def slots(self) -> int:
+        """Return the pipeline's slots, which is the concurrency worth measuring; 8 without a pipeline."""
+        size = str(self.flags.get("pp_size", "1"))
+        return int(size) if size.isdigit() and int(size) > 1 else 8
+
+    def artifact(self, key: str) -> str | None:
+        """Return the handle of one part of the facts, such as ``cmdline:PID``."""
+        artifacts = self.view.get("artifacts")
+        return artifacts.get(key) if isinstance(artifacts, dict) else None
+
+    def values(self) -> dict[str, str]:
+        """Return what a playbook's probes and texts may name in braces."""
+        found = {name: str(value) for name, value in self.flags.items()}
+        found |= {"unit": self.unit, "pid": str(self.pid), "slots": str(self.slots)}
+        return found | {
+            "port": str(self.engine.get("port") or 30000),
+            "taken_at": str(self.view.get("taken_at", "")),
+        }
+
+    def flag_quote(self, name: str) -> Quote | None:
+        """Quote a launch flag with its value from the command line of the process."""
+        handle = self.artifact(f"cmdline:{self.pid}")
+        argv = self.engine.get("argv")
+        if handle is None or not isinstance(argv, list):
+            return None
+        for word, following in zip(argv, [*argv[1:], "--"], strict=False):
+            stem, equals, _ = str(word).partition("=")
+            if stem.startswith("--") and stem[2:].replace("-", "_") == name:
+                bare = equals or self.flags.get(name) is True
+                return Quote(handle, str(word) if bare else f"{word} {following}")
+        return None
+
+
+def view_quotes(view: View) -> Iterator[Quote]:
+    """Yield every line of text that a journal, run, grep or read_file view shows, with its place."""
+    artifact = str(view.get("artifact") or "")
+    for key in ("decode", "shown"):
+        for row in rows(view, key):
+            yield _row_quote(view, row)
+    if artifact:
+        for text in str(view.get("stdout") or view.get("text") or "").splitlines():
+            if text.strip():
+                yield Quote(artifact, text.strip())
+    yield from match_quotes(view)
+
+
+def match_quotes(view: View) -> Iterator[Quote]:
+    """Yield the matching lines of a grep view."""
+    for result, match in matches(view):
+        line = int(match.get("line", 0))
+        yield Quote(str(result.get("artifact", "")), str(match.get("text", "")), (line, line))
+
+
+def matches(view: View) -> Iterator[tuple[View, View]]:
+    """Yield (file, match) pairs of a grep view."""
+    for result in rows(view, "results"):
+        for match in rows(result, "matches"):
+            yield result, match
+
+
+def find_quote(views: Sequence[View], pattern: str) -> Quote | None:
+    """Return the newest shown text that the pattern finds.
+
+    ``@highest`` before a pattern looks only at the decode line with the fullest batch, ``@newest`` only at
+    the newest line, so that an older line cannot stand for what is so now.
+    """
+    select, wanted = view_quotes, pattern
+    for prefix, selection in (("@highest ", _fullest), ("@newest ", _newest)):
+        if pattern.startswith(prefix):
+            select, wanted = selection, pattern.removeprefix(prefix)
+    expression = re2.compile(wanted)
+    for view in views:
+        for quote in reversed(list(select(view))):
+            if quote.artifact and (found := expression.search(quote.text)):
+                text = quote.text.strip() if len(quote.text) < SHORT else found.group(0)
+                return Quote(quote.artifact, text, quote.lines)
+    return None
+
+
+def _row_quote(view: View, row: View) -> Quote:
+    line = row.get("line")
+    place = (line, line) if isinstance(line, int) else None
+    return Quote(str(view.get("artifact") or ""), str(row.get("text", "")), place)
+
+
+def _fullest(view: View) -> Iterator[Quote]:
+    batches = rows(view, "decode")
+    if batches:
+        yield _row_quote(view, max(batches, key=lambda row: int(row.get("running_req") or 0)))
+
+
+def _newest(view: View) -> Iterator[Quote]:
+    shown = rows(view, "shown")
+    if shown:
+        yield _row_quote(view, max(shown, key=lambda row: str(row.get("last_at") or row.get("at") or "")))

@@ -1,0 +1,192 @@
+"""The command line: names, flags and help; bodies are imported when a command runs."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agent.surfaces.commands import OpenGroup
+
+app = typer.Typer(
+    name="leadline",
+    cls=OpenGroup,
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    help="Debug hosts that serve language models: reads the source that is installed there, tests "
+    "hypotheses, and backs every claim with a quote. Reads only, unless you say otherwise.",
+    epilog="Try it without a key or a GPU: leadline ask lab:kimi-k26-pp8 'PP8 decode is slow'. "
+    "Exit codes: docs/cli.md.",
+)
+sessions = typer.Typer(no_args_is_help=True, help="Investigations on this machine.")
+playbooks = typer.Typer(no_args_is_help=True, help="Known causes that the built-in model follows.")
+config = typer.Typer(no_args_is_help=True, help="Settings, and where they come from.")
+app.add_typer(sessions, name="sessions")
+app.add_typer(playbooks, name="playbooks")
+app.add_typer(config, name="config")
+
+
+class Output(StrEnum):
+    """Forms of what a command prints on stdout."""
+
+    TEXT = "text"
+    JSON = "json"
+    STREAM_JSON = "stream-json"
+
+
+class ModeChoice(StrEnum):
+    """What an investigation may do."""
+
+    READ_ONLY = "read-only"
+    PROPOSE = "propose"
+
+
+HostArgument = Annotated[
+    str,
+    typer.Argument(metavar="HOST", help="An SSH host or alias, `local`, or `lab:NAME` for a simulated host."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
+
+
+@app.callback()
+def root() -> None:
+    """Carry the options of all commands; there are none yet."""
+
+
+@app.command()
+def ask(
+    host: HostArgument,
+    symptom: Annotated[
+        str, typer.Argument(help="What is wrong, in your words, with the numbers you see.")
+    ] = "",
+    resume: Annotated[
+        str | None, typer.Option(help="Go on with an investigation: its id, see `leadline sessions list`.")
+    ] = None,
+    mode: Annotated[ModeChoice, typer.Option(help="read-only looks; propose also writes proposals.")] = (
+        ModeChoice.READ_ONLY
+    ),
+    allow_load: Annotated[
+        bool | None,
+        typer.Option(
+            "--allow-load/--no-load",
+            help="May a benchmark send requests to the server? Default: on lab hosts only.",
+        ),
+    ] = None,
+    send_rg: Annotated[
+        bool, typer.Option("--send-rg", help="Send a static rg to a host that has none.")
+    ] = False,
+    max_turns: Annotated[int | None, typer.Option(min=1, help="Model turns before it must conclude.")] = None,
+    timeout: Annotated[float | None, typer.Option(min=1, help="Seconds before it must stop.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for case file and transcript; default: the session's.")
+    ] = None,
+    output_format: Annotated[Output, typer.Option(help="stream-json prints one event a line.")] = Output.TEXT,
+    json_: JsonOption = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")] = False,
+    exit_code: Annotated[
+        bool, typer.Option("--exit-code", help="Exit 3 when a problem was found and not fixed.")
+    ] = False,
+) -> None:
+    """Investigate one symptom on one host and end with a checked case file.
+
+    Example: leadline ask gpu1 "PP8 decode is slow: 24 tok/s, GPUs at 85 W of 600 W"
+    """
+    from agent.surfaces.ask import AskOptions, run
+
+    run(
+        AskOptions(
+            host=host,
+            symptom=symptom,
+            resume=resume,
+            mode=mode.value,
+            allow_load=allow_load,
+            send_rg=send_rg,
+            max_turns=max_turns,
+            timeout_s=timeout,
+            out=out,
+            output="json" if json_ else output_format.value,
+            quiet=quiet,
+            exit_code=exit_code,
+        )
+    )
+
+
+@app.command()
+def tool(
+    host: HostArgument,
+    name: Annotated[str, typer.Argument(help="facts, run, grep, read_file, journal or benchmark.")],
+    arguments: Annotated[
+        str, typer.Argument(help="Arguments as one JSON object; {} where none are needed.")
+    ] = "{}",
+    allow_load: Annotated[bool, typer.Option("--allow-load", help="Let `benchmark` send requests.")] = False,
+    send_rg: Annotated[
+        bool, typer.Option("--send-rg", help="Send a static rg to a host that has none.")
+    ] = False,
+    json_: JsonOption = False,
+) -> None:
+    """Call one tool by hand and print what a model would see.
+
+    Example: leadline tool gpu1 grep '{"pattern": "disable_cuda_graph"}' --json
+    """
+    from agent.surfaces.by_hand import call
+
+    call(host, name, arguments, allow_load=allow_load, send_rg=send_rg, as_json=json_)
+
+
+@app.command()
+def tools(json_: JsonOption = False) -> None:
+    """List the tools with the schema that a model sees."""
+    from agent.surfaces.by_hand import list_tools
+
+    list_tools(as_json=json_)
+
+
+@sessions.command("list")
+def sessions_list(json_: JsonOption = False) -> None:
+    """List investigations, newest first."""
+    from agent.surfaces.records import list_sessions
+
+    list_sessions(as_json=json_)
+
+
+@sessions.command("show")
+def sessions_show(session: str, json_: JsonOption = False) -> None:
+    """Print the case file of an investigation as Markdown, or as JSON."""
+    from agent.surfaces.records import show_session
+
+    show_session(session, as_json=json_)
+
+
+@sessions.command("validate")
+def sessions_validate(transcript: Path) -> None:
+    """Check a transcript file against the schema; names line and field of what is wrong."""
+    from agent.surfaces.records import validate
+
+    validate(transcript)
+
+
+@playbooks.command("list")
+def playbooks_list(json_: JsonOption = False) -> None:
+    """List the playbooks with what each is for."""
+    from agent.surfaces.records import list_playbooks
+
+    list_playbooks(as_json=json_)
+
+
+@playbooks.command("show")
+def playbooks_show(name: str) -> None:
+    """Print one playbook."""
+    from agent.surfaces.records import show_playbook
+
+    show_playbook(name)
+
+
+@config.command("show")
+def config_show(json_: JsonOption = False) -> None:
+    """Print the settings in force and the files they may come from."""
+    from agent.surfaces.records import show_config
+
+    show_config(as_json=json_)

@@ -1,0 +1,32 @@
+"""Commands that other packages register under the entry point ``leadline.commands``, loaded when named."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+GROUP = "leadline.commands"
+
+
+class OpenGroup(TyperGroup):
+    """Add registered commands to the built-in ones; a built-in name cannot be taken over."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the built-in commands in their order, then the registered ones."""
+        own = super().list_commands(ctx)
+        return [*own, *sorted(set(_registered()) - set(own))]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a built-in command, else load the registered one."""
+        own = super().get_command(ctx, cmd_name)
+        if own is not None:
+            return own
+        entry = _registered().get(cmd_name)
+        return None if entry is None else typer.main.get_command(entry.load())
+
+
+def _registered() -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group=GROUP)}

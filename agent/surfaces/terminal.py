@@ -1,0 +1,139 @@
+"""Show live events as lines on stderr: what is being done, what was found, where the ledger stands."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, assert_never
+
+from agent.events import (
+    BudgetUsed,
+    ChangeMoved,
+    ConclusionChecked,
+    Ended,
+    EvidenceAdded,
+    Failed,
+    HypothesisMoved,
+    Live,
+    Progress,
+    Resumed,
+    Started,
+    SystemNote,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnTaken,
+    UserMessage,
+)
+from agent.state import Conclusion, HypothesisStatus
+from tools.display import printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_STYLES: dict[HypothesisStatus, str] = {
+    "open": "yellow",
+    "supported": "green",
+    "confirmed": "bold green",
+    "refuted": "dim",
+}
+
+
+class Terminal:
+    """Render events inline; plain lines without colour where stderr is no terminal."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._mid_line = False
+
+    @classmethod
+    def on_stderr(cls, *, color: bool | None = None) -> Terminal:
+        """Return a renderer on stderr; ``NO_COLOR`` and dumb terminals are respected by rich itself."""
+        from rich.console import Console
+
+        return cls(Console(file=sys.stderr, highlight=False, soft_wrap=True, no_color=color is False or None))
+
+    def show(self, event: Live) -> None:
+        """Show one event."""
+        match event:
+            case TextDelta(text=text):
+                self._stream(text)
+            case Progress(call=call, text=text):
+                self._line(f"  {call} {text}", "dim")
+            case ToolFinished():
+                self._finished(event)
+            case HypothesisMoved():
+                self._moved(event)
+            case ConclusionChecked():
+                self._checked(event)
+            case TurnTaken() | EvidenceAdded() | BudgetUsed() | Ended() | UserMessage():
+                self._end_line()
+            case _:
+                self._line(*_one_line(event))
+
+    def _stream(self, text: str) -> None:
+        self._console.print(printable(text), end="", markup=False)
+        self._mid_line = not text.endswith("\n")
+
+    def _end_line(self) -> None:
+        if self._mid_line:
+            self._console.print()
+            self._mid_line = False
+
+    def _line(self, text: str, style: str = "") -> None:
+        self._end_line()
+        self._console.print(printable(text), style=style or None, markup=False)
+
+    def _finished(self, event: ToolFinished) -> None:
+        if event.status == "tool_error":
+            self._line(f"  {event.call} not done: {event.view}", "yellow")
+            return
+        kept = f", {len(event.artifacts)} kept" if event.artifacts else ""
+        self._line(
+            f"  {event.call} {event.tool} {event.duration_s:.1f} s, {len(event.view):,} chars{kept}", "dim"
+        )
+
+    def _moved(self, event: HypothesisMoved) -> None:
+        moved = event.hypothesis
+        arrow = f"{event.before} -> {moved.status}" if event.before else moved.status
+        self._line(f"  {moved.id} {arrow}: {moved.statement}", _STYLES[moved.status])
+
+    def _checked(self, event: ConclusionChecked) -> None:
+        verified = sum(check.status == "verified" for check in event.checks)
+        opinions = sum(check.status == "opinion" for check in event.checks)
+        claims = len(event.checks) - opinions
+        self._line(f"  verifier: {verified} of {claims} claims verified, {opinions} opinions", "bold")
+        for check in event.checks:
+            if check.status == "unverified":
+                self._line(f"    claim {check.index}: {check.why}", "yellow")
+        for problem in event.problems:
+            self._line(f"    {problem}", "yellow")
+
+
+def _one_line(
+    event: Started | ToolStarted | ChangeMoved | SystemNote | Failed | Resumed,
+) -> tuple[str, str]:
+    match event:
+        case Started(thread=thread, hosts=hosts, mode=mode, recorded=recorded):
+            return f"Leadline · {', '.join(hosts)} · {mode} · {recorded} · session {thread}", "bold"
+        case ToolStarted(call=call, describe=describe, tool=tool):
+            return f"  {call} {describe or tool}", "cyan"
+        case ChangeMoved(change=change):
+            value = f"{change.from_value or '(not set)'} -> {change.to_value or '(left out)'}"
+            return f"  {change.id} {change.status}: {change.setting} {value} on {change.unit}", "magenta"
+        case SystemNote(text=text) | Failed(error=text):
+            return f"  {text}", "yellow"
+        case Resumed(process=process):
+            return f"  resumed by {process}", "dim"
+        case _:
+            assert_never(event)
+
+
+def answer(conclusion: Conclusion, case_files: list[str]) -> str:
+    """Return the answer as a person reads it on stdout."""
+    parts = [f"{conclusion.outcome}: {conclusion.summary}"]
+    if conclusion.inherent:
+        parts.append("Limits no setting changes:\n" + "\n".join(f"- {text}" for text in conclusion.inherent))
+    if conclusion.next_step:
+        parts.append(f"Next: {conclusion.next_step}")
+    parts.append("Case file: " + ", ".join(case_files))
+    return printable("\n\n".join(parts)) + "\n"

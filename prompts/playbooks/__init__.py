@@ -1,0 +1,149 @@
+"""Playbooks: one Markdown file a known cause, with front matter that the built-in model can follow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+Comparison = Literal["<", "<=", "==", "!=", ">=", ">"]
+
+
+class PlaybookError(ValueError):
+    """Report a playbook file that cannot be used: its path and what is wrong."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class FlagCondition(_Strict):
+    """Ask for a launch flag: its value compared as a number, or its plain presence."""
+
+    name: str
+    op: Comparison | Literal["present"] = "present"
+    value: float = 0
+
+
+class AppliesWhen(_Strict):
+    """Say for which engines, symptoms (RE2, ignoring case) and launch flags a playbook is worth running."""
+
+    engines: list[str]
+    symptom: str = ""
+    flags: list[FlagCondition] = Field(default_factory=list)
+
+
+class Probe(_Strict):
+    """Name one tool call; ``{unit}``, ``{port}``, ``{pid}``, ``{taken_at}`` and flags are filled in."""
+
+    tool: Literal["run", "journal", "grep", "read_file", "benchmark"]
+    args: dict[str, Any]
+    after: str | None = Field(default=None, description="Run after this probe; skip when it gave nothing.")
+    wait_for: str | None = Field(default=None, description="Run after this probe, whatever it gave.")
+
+
+class Prediction(_Strict):
+    """State what would be seen, which probe shows it, and how to find the quote in that probe's result."""
+
+    id: str
+    favours: Literal["for", "against"]
+    says: str
+    check: dict[str, Any]
+    probe: str
+    find: str = Field(description="RE2 pattern of the text to quote.")
+    kind: Literal["source", "log", "configuration", "measurement"]
+
+
+class ChangeTemplate(_Strict):
+    """Describe the change to propose when the hypothesis holds."""
+
+    setting: str
+    to_value: str | None = None
+    predicted_effect: str
+    mechanism: str
+    reason: str
+
+
+class SourceClaim(_Strict):
+    """Name a condition in the source that the conclusion should judge, by setting and shape."""
+
+    pattern: str = Field(description="RE2 pattern of the line that carries the condition or the statement.")
+    says: str
+
+
+class Absence(_Strict):
+    """Name a search that must find nothing for the claim to hold."""
+
+    probe: str
+    says: str
+
+
+class Playbook(_Strict):
+    """Hold one known cause: when to look, what to predict, what to probe, what to change, what to mind."""
+
+    name: str = Field(pattern=r"^[a-z0-9-]{1,64}$")
+    description: str = Field(max_length=1024)
+    role: Literal["cause", "inherent", "context", "odd"] = "cause"
+    rank: int
+    applies_when: AppliesWhen
+    statement: str
+    settings: list[str] = Field(default_factory=list, description="Settings to read in the source.")
+    bad_value: str | None = Field(default=None, description="Value of the first setting that is the cause.")
+    needs_any: list[str] = Field(
+        default_factory=list, description="Predictions of which one must match before this counts as a cause."
+    )
+    keep: list[str] = Field(
+        default_factory=list,
+        description="Settings that are never changed to undo an override: they are wanted.",
+    )
+    concerns: str | None = Field(
+        default=None,
+        description="Name of the playbook whose change these cautions belong to, when this holds.",
+    )
+    effective: list[str] = Field(default_factory=list, description="Settings to ask the server for.")
+    probes: dict[str, Probe]
+    predictions: list[Prediction]
+    source: list[SourceClaim] = Field(default_factory=list)
+    absences: list[Absence] = Field(default_factory=list)
+    change: ChangeTemplate | None = None
+    inherent: list[str] = Field(default_factory=list)
+    cautions: list[str] = Field(default_factory=list)
+    body: str = Field(default="", description="The text below the front matter, for people and for models.")
+
+
+def parse(path: Path) -> Playbook:
+    """Read one playbook file; raise `PlaybookError` that names file and field."""
+    head, _, body = path.read_text().removeprefix("---\n").partition("\n---\n")
+    try:
+        playbook = Playbook(**yaml.safe_load(head), body=body.strip())
+    except (ValidationError, yaml.YAMLError, TypeError) as error:
+        raise PlaybookError(f"{path.name}: {error}") from error
+    _check_references(path, playbook)
+    return playbook
+
+
+def _check_references(path: Path, playbook: Playbook) -> None:
+    named = {prediction.probe for prediction in playbook.predictions}
+    named |= {absence.probe for absence in playbook.absences}
+    for probe in playbook.probes.values():
+        named |= {other for other in (probe.after, probe.wait_for) if other}
+    unknown = named - set(playbook.probes) - {"server_info", "source"}
+    if unknown:
+        raise PlaybookError(f"{path.name}: probes: not defined: {', '.join(sorted(unknown))}")
+    if playbook.name != path.stem:
+        raise PlaybookError(f"{path.name}: name: is {playbook.name}, must be the file's")
+
+
+def paths() -> Iterator[Path]:
+    """Yield the files of all playbooks that ship with the product."""
+    yield from sorted(Path(__file__).parent.glob("*.md"))
+
+
+@cache
+def load_all() -> tuple[Playbook, ...]:
+    """Return all playbooks, the likeliest cause first."""
+    return tuple(sorted((parse(path) for path in paths()), key=lambda playbook: playbook.rank))
