@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -25,7 +26,13 @@ class OpenGroup(TyperGroup):
         if own is not None:
             return own
         entry = _registered().get(cmd_name)
-        return None if entry is None else typer.main.get_command(entry.load())
+        if entry is None:
+            return None
+        try:
+            return typer.main.get_command(entry.load())
+        except ImportError as error:
+            sys.stderr.write(f"leadline: command {cmd_name} cannot be loaded: {error}\n")
+            return None
 
 
 def _registered() -> dict[str, EntryPoint]:
