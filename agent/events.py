@@ -23,6 +23,9 @@ from tools.contract import ArtifactRef
 
 SCHEMA_VERSION = 1
 
+ORIENTATION = "orientation"
+"""Model of the turn, numbered 0, in which the program itself asks for the facts of every host."""
+
 UNSTAMPED = datetime.fromtimestamp(0, UTC)
 """Time of an event that no transcript has taken in yet; a stored event never has it."""
 

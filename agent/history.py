@@ -11,6 +11,7 @@ from agent.events import (
     Started,
     SystemNote,
     ToolFinished,
+    ToolStarted,
     TurnTaken,
     UserMessage,
 )
@@ -27,6 +28,8 @@ class History:
     def __init__(self) -> None:
         self.started: Started | None = None
         self.turns: dict[int, TurnTaken] = {}
+        self.begun: set[str] = set()
+        """Calls that were started, by tool_call_id."""
         self.finished: dict[str, ToolFinished] = {}
         self.artifacts: dict[str, ArtifactRef] = {}
         self.names: dict[str, str] = {}
@@ -38,6 +41,9 @@ class History:
         self.ended: Ended | None = None
         """How the investigation ended, if it has since a person last said something."""
         self.ever_ended = False
+        self.gave_up: set[int] = set()
+        """Turns without a call that follow another such turn."""
+        self._idle = 0
         self.last_turn = 0
         """Number of the last model turn; 0 stands for orientation."""
         self.sent_back = 0
@@ -51,10 +57,13 @@ class History:
             case UserMessage():
                 self.ended = None
                 self.sent_back = 0
+                self._idle = 0
             case SystemNote():
                 self.noted.add(event.turn)
             case TurnTaken():
                 self._feed_turn(event)
+            case ToolStarted():
+                self.begun.add(event.tool_call_id)
             case ToolFinished():
                 self.finished[event.tool_call_id] = event
                 self.artifacts.update({ref.handle: ref for ref in event.artifacts})
@@ -70,6 +79,9 @@ class History:
     def _feed_turn(self, turn: TurnTaken) -> None:
         self.turns[turn.turn] = turn
         self.last_turn = turn.turn
+        self._idle = 0 if turn.tool_calls else self._idle + 1
+        if self._idle > 1:
+            self.gave_up.add(turn.turn)
         for call in turn.tool_calls:
             self.names[call.id] = f"t{len(self.names) + 1}"
 

@@ -21,7 +21,7 @@ _ID = re.compile(r"[a-z0-9][a-z0-9-]{2,63}")
 
 @dataclass(frozen=True, slots=True)
 class ThreadSummary:
-    """Say in a line what a thread is: for ``leadline threads list``."""
+    """Say in a line what a thread is: for ``leadline sessions list``."""
 
     thread: str
     started_at: datetime
@@ -40,7 +40,7 @@ def new_id() -> str:
 def folder_of(settings: Settings, thread: str) -> Path:
     """Return the folder of a thread; refuse every id that is not one of ours by its form."""
     if not _ID.fullmatch(thread):
-        raise UsageError(f"not a thread id: {thread!r}", do="see `leadline threads list`")
+        raise UsageError(f"not a thread id: {thread!r}", do="see `leadline sessions list`")
     return settings.state_dir / "threads" / thread
 
 
@@ -60,8 +60,17 @@ def find(settings: Settings, thread: str) -> Path:
     """Return the folder of a thread that exists."""
     folder = folder_of(settings, thread)
     if folder.is_symlink() or not (folder / "transcript.jsonl").is_file():
-        raise UsageError(f"no thread {thread}", do="see `leadline threads list`")
+        raise UsageError(f"no thread {thread}", do="see `leadline sessions list`")
     return folder
+
+
+def started(settings: Settings, thread: str) -> Started:
+    """Return how a thread began: its symptom, the hosts it needs, its mode."""
+    path = find(settings, thread) / "transcript.jsonl"
+    events = peek_events(path)
+    if not events or not isinstance(events[0], Started):
+        raise TranscriptError(f"{path} is empty", do="start a new thread")
+    return events[0]
 
 
 def lock(folder: Path) -> int:

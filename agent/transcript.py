@@ -55,9 +55,9 @@ class Transcript:
         """Return all events so far, in order."""
         return self._events
 
-    def follow(self, follower: Callable[[Event], None]) -> None:
-        """Give ``follower`` every event written so far, and from now on each as it is written."""
-        for event in self._events:
+    def follow(self, follower: Callable[[Event], None], *, replay: bool = True) -> None:
+        """Give ``follower`` every event from now on as it is written, and first those written so far."""
+        for event in self._events if replay else ():
             follower(event)
         self._followers.append(follower)
 
@@ -94,11 +94,10 @@ class Transcript:
 
     def _clean(self, event: Event) -> tuple[Event, bytes]:
         data = event.model_dump(mode="json")
-        text = "\n".join(_free_text(data)).encode("utf-8", "replace")
-        if self._redact(text) != text:
-            data = mask(data, self._redact, keep=_OURS)
-            event = event_adapter.validate_python(data)
-        line = json.dumps(data, ensure_ascii=False, separators=(",", ":")) + "\n"
+        clean = mask(data, self._redact, keep=_OURS)
+        if clean is not data:
+            event = event_adapter.validate_python(clean)
+        line = json.dumps(clean, ensure_ascii=False, separators=(",", ":")) + "\n"
         return event, line.encode("utf-8", "replace")
 
     def _load(self) -> None:
@@ -108,18 +107,26 @@ class Transcript:
             os.ftruncate(self._descriptor, size)
 
 
-def mask(value: Any, redact: Redactor, *, keep: frozenset[str] = frozenset(), field: str = "") -> Any:
-    """Return ``value`` with every string in it redacted on its own, except in fields named in ``keep``."""
+def mask(value: Any, redact: Redactor, *, keep: frozenset[str] = frozenset()) -> Any:
+    """Return ``value`` with every string in it redacted on its own, except in fields named in ``keep``.
+
+    The very same object comes back when there is nothing to redact, which one pass over all of it tells.
+    """
+    text = "\n".join(_strings(value, keep)).encode("utf-8", "replace")
+    return value if redact(text) == text else _masked(value, redact, keep)
+
+
+def _masked(value: Any, redact: Redactor, keep: frozenset[str], field: str = "") -> Any:
     if field in keep:
         return value
     if isinstance(value, dict):
-        return {key: mask(item, redact, keep=keep, field=key) for key, item in value.items()}
+        return {key: _masked(item, redact, keep, key) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [mask(item, redact, keep=keep, field=field) for item in value]
+        return [_masked(item, redact, keep, field) for item in value]
     if not isinstance(value, str):
         return value
     if field == "arguments" and (parsed := _object_in(value)) is not None:
-        clean = mask(parsed, redact)
+        clean = _masked(parsed, redact, frozenset())
         return value if clean == parsed else json.dumps(clean, ensure_ascii=False)
     return redact(value.encode("utf-8", "replace")).decode("utf-8", "replace")
 
@@ -241,17 +248,17 @@ def _unfinished_tail(events: Sequence[Event]) -> int:
     return count
 
 
-def _free_text(value: Any, field: str = "") -> Iterator[str]:
-    if field in _OURS:
+def _strings(value: Any, keep: frozenset[str], field: str = "") -> Iterator[str]:
+    if field in keep:
         return
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
         for key, item in value.items():
-            yield from _free_text(item, key)
-    elif isinstance(value, list):
+            yield from _strings(item, keep, key)
+    elif isinstance(value, list | tuple):
         for item in value:
-            yield from _free_text(item, field)
+            yield from _strings(item, keep, field)
 
 
 def _object_in(text: str | bytes) -> dict[str, Any] | None:
