@@ -1,0 +1,235 @@
+"""Carry out the tool calls of a turn: each once, results kept as they come, problems told to the model."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import json
+import time
+from collections.abc import Iterable, Mapping
+from itertools import groupby
+from typing import Any, Literal, TypeVar
+
+from pydantic import ValidationError
+
+from agent.actions import ACTION_ARGS, HypothesisArgs, ProposeChangeArgs
+from agent.events import Event, Progress, ToolFinished, ToolStarted, TurnTaken
+from agent.history import CONCLUDE
+from agent.investigation import Investigation
+from agent.state import ToolCall
+from agent.transcript import mask
+from tools.contract import Args, ArtifactRef, ToolContext, ToolError
+from tools.display import printable
+
+AT_ONCE = 6
+"""Calls that run side by side; a connection carries about 8 channels."""
+
+M = TypeVar("M", bound=Args)
+Status = Literal["ok", "tool_error"]
+
+
+async def run_calls(work: Investigation, turn: TurnTaken) -> None:
+    """Do every call of a turn that has no result yet, except the conclusion.
+
+    Reads that stand next to each other run side by side; what writes (the ledger) runs alone, in order.
+    """
+    due = [call for call in turn.tool_calls if call.name != CONCLUDE and call.id not in work.history.finished]
+    for side_by_side, group in groupby(due, key=lambda call: _is_read(work, call)):
+        if side_by_side:
+            await _side_by_side(work, turn.turn, group)
+        else:
+            for call in group:
+                await _do(work, turn.turn, call)
+
+
+def start(work: Investigation, number: int, call: ToolCall) -> dict[str, Any]:
+    """Record the intent of a call, once; return its arguments, empty when they cannot be read."""
+    try:
+        raw = _parsed(call)
+    except ToolError:
+        raw = {}
+    if call.id not in work.history.begun:
+        tool = work.tools.get(call.name)
+        event = ToolStarted(
+            turn=number,
+            call=work.history.names[call.id],
+            tool_call_id=call.id,
+            tool=call.name,
+            host=_host(work, raw),
+            describe=printable(tool.describe(raw) if tool else call.name),
+            arguments=raw,
+        )
+        work.transcript.append(event, durable=tool is not None and not tool.read_only)
+    return raw
+
+
+def finish(
+    work: Investigation,
+    number: int,
+    call: ToolCall,
+    view: Mapping[str, Any],
+    *,
+    status: Status = "ok",
+    events: list[Event] | None = None,
+    artifacts: list[ArtifactRef] | None = None,
+    began: float | None = None,
+) -> None:
+    """Record the result of a call, and in one piece with it the events that the call caused."""
+    done = ToolFinished(
+        turn=number,
+        call=work.history.names[call.id],
+        tool_call_id=call.id,
+        tool=call.name,
+        host=_host(work, view),
+        status=status,
+        view=_view_text(work, view),
+        artifacts=artifacts or [],
+        duration_s=round(time.monotonic() - began, 4) if began is not None else 0.0,
+    )
+    caused = [event.model_copy(update={"turn": number}) for event in events or []]
+    work.transcript.append_all([*caused, done])
+
+
+def refuse(work: Investigation, number: int, call: ToolCall, why: str) -> None:
+    """Answer a call that is not carried out with the reason."""
+    start(work, number, call)
+    finish(work, number, call, {"error": why}, status="tool_error")
+
+
+def validated(args: type[M], call: ToolCall) -> M:
+    """Return the arguments of a call as its model; raise `ToolError` naming each field that is wrong."""
+    raw = _parsed(call)
+    try:
+        return args.model_validate(raw)
+    except ValidationError as error:
+        wrong = [
+            f"{'.'.join(str(part) for part in item['loc']) or 'arguments'}: {item['msg']}"
+            for item in error.errors()[:5]
+        ]
+        known = ", ".join(args.model_fields)
+        raise ToolError(f"arguments of {call.name}: {'; '.join(wrong)} (fields: {known})") from error
+
+
+async def _do(work: Investigation, number: int, call: ToolCall) -> None:
+    began = time.monotonic()
+    again = call.id in work.history.begun
+    raw = start(work, number, call)
+    kept: list[ArtifactRef] = []
+    try:
+        if work.is_last(number):
+            raise ToolError("all turns are used: only `conclude` is accepted now")
+        if call.name in ACTION_ARGS:
+            step = (
+                work.ledger.hypothesis(validated(HypothesisArgs, call), work.store)
+                if call.name == "hypothesis"
+                else work.ledger.propose_change(validated(ProposeChangeArgs, call))
+            )
+            finish(work, number, call, step.view, events=step.events, began=began)
+            return
+        view = await _use_tool(work, call, raw, kept, again=again)
+    except ToolError as error:
+        problem = {"error": str(error)}
+        finish(work, number, call, problem, status="tool_error", artifacts=kept, began=began)
+    else:
+        finish(work, number, call, view, artifacts=kept, began=began)
+
+
+async def _use_tool(
+    work: Investigation, call: ToolCall, raw: dict[str, Any], kept: list[ArtifactRef], *, again: bool
+) -> dict[str, Any]:
+    tool = work.tools.get(call.name)
+    if tool is None:
+        raise ToolError(_no_tool(work, call.name))
+    if again and not tool.read_only:
+        raise ToolError(
+            "this was started before the program stopped, so whether it was done is unknown: read the host"
+        )
+    args = validated(tool.args, call)
+    work.ledger.may_read_source(call.name, raw)
+    name = work.history.names[call.id]
+    ctx = ToolContext(
+        call_id=name,
+        hosts=work.hosts,
+        store=work.store,
+        redact=work.redact,
+        settings=work.settings.tools,
+        cache=work.cache,
+        progress=lambda text: work.emit(Progress(call=name, text=text)),
+        artifacts=work.history.artifacts,
+        kept=kept,
+    )
+    return await tool.run(ctx, args)
+
+
+def _is_read(work: Investigation, call: ToolCall) -> bool:
+    tool = work.tools.get(call.name)
+    return tool is not None and tool.read_only
+
+
+def _parsed(call: ToolCall) -> dict[str, Any]:
+    try:
+        raw = json.loads(call.arguments or "{}")
+    except ValueError as error:
+        raise ToolError(
+            f"arguments are not JSON ({error}); they began {call.arguments[:120]!r}; send one JSON object"
+        ) from error
+    if not isinstance(raw, dict):
+        raise ToolError(f"arguments must be one JSON object, not {call.arguments[:120]!r}")
+    return raw
+
+
+def _host(work: Investigation, fields: Mapping[str, Any]) -> str | None:
+    named = fields.get("host")
+    if isinstance(named, str):
+        return named
+    return next(iter(work.hosts)) if len(work.hosts) == 1 else None
+
+
+def _no_tool(work: Investigation, name: str) -> str:
+    known = [*work.tools, *ACTION_ARGS]
+    close = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {close[0]}? " if close else ""
+    return f"no tool named {name!r}; {hint}there are: {', '.join(known)}"
+
+
+def _view_text(work: Investigation, view: Mapping[str, Any]) -> str:
+    """Return a view as the model sees it: redacted, bounded, nothing in it that a terminal would obey."""
+    clean = mask(view, work.redact, keep=frozenset({"sha256"}))
+    text = _json(clean)
+    if printable(text) != text:
+        text = _json(_visible(clean))
+    limit = work.settings.tools.view_chars
+    if len(text) <= limit:
+        return text
+    note = f" [cut: about {limit} of {len(text)} characters shown; page on with the artifact handles]"
+    return text[: limit - len(note)] + note
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(", ", ": "))
+
+
+def _visible(value: Any) -> Any:
+    """Escape inside the strings, so that the whole stays JSON."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, dict):
+        return {printable(str(key)): _visible(item) for key, item in value.items()}
+    return [_visible(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+async def _side_by_side(work: Investigation, number: int, calls: Iterable[ToolCall]) -> None:
+    """Do calls at the same time; when one fails, stop the others before its error goes on."""
+    gate = asyncio.Semaphore(AT_ONCE)
+
+    async def one(call: ToolCall) -> None:
+        async with gate:
+            await _do(work, number, call)
+
+    tasks = [asyncio.create_task(one(call)) for call in calls]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

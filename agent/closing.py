@@ -1,0 +1,65 @@
+"""Close an investigation: the ledger's guards, the verifier, the end; failing claims go back once."""
+
+from __future__ import annotations
+
+from agent.actions import ConcludeArgs
+from agent.calls import finish, refuse, start, validated
+from agent.errors import ExitCode
+from agent.events import ConclusionChecked, TurnTaken
+from agent.history import CONCLUDE
+from agent.investigation import Investigation
+from agent.state import ClaimCheck, Conclusion, ToolCall
+from agent.verifier import check, problems
+from tools.contract import ToolError
+
+SEND_BACK = 1
+"""How often a conclusion with failing claims comes back; after that they are shown as unverified."""
+
+
+def close(work: Investigation, turn: TurnTaken) -> bool:
+    """Answer the conclusion of a turn; return whether the investigation ended with it."""
+    first, *more = [call for call in turn.tool_calls if call.name == CONCLUDE]
+    for call in more:
+        if call.id not in work.history.finished:
+            refuse(work, turn.turn, call, "one conclusion a turn; the first one was taken")
+    if first.id not in work.history.finished:
+        _answer(work, turn.turn, first)
+    checked = work.history.checked.get(turn.turn)
+    if checked is None or not checked.accepted:
+        return False
+    work.end(checked.conclusion.outcome, checked.conclusion.summary, turn.turn, _code(work, turn.turn))
+    return True
+
+
+def _answer(work: Investigation, number: int, call: ToolCall) -> None:
+    start(work, number, call)
+    try:
+        conclusion = validated(ConcludeArgs, call).conclusion()
+        work.ledger.may_conclude(conclusion)
+    except ToolError as error:
+        finish(work, number, call, {"error": str(error)}, status="tool_error")
+        return
+    ledger = work.ledger
+    checks = check(conclusion, ledger.artifacts, work.store, ledger.calls, ledger)
+    wrong = problems(conclusion, checks, ledger)
+    accepted = not wrong or work.history.sent_back >= SEND_BACK or work.is_last(number)
+    event = ConclusionChecked(conclusion=conclusion, checks=checks, accepted=accepted, problems=wrong)
+    finish(work, number, call, _view(conclusion, checks, wrong, accepted), events=[event])
+
+
+def _view(
+    conclusion: Conclusion, checks: list[ClaimCheck], wrong: list[str], accepted: bool
+) -> dict[str, object]:
+    counts = {status: sum(item.status == status for item in checks) for status in ("verified", "opinion")}
+    if accepted:
+        return {"accepted": True, "outcome": conclusion.outcome, **counts, "unverified": wrong}
+    return {
+        "accepted": False,
+        **counts,
+        "failing": wrong,
+        "do": "Mend or drop the failing claims and conclude again; what fails then is shown as unverified.",
+    }
+
+
+def _code(work: Investigation, number: int) -> ExitCode:
+    return ExitCode.BUDGET if work.is_last(number) else ExitCode.DONE

@@ -1,0 +1,38 @@
+"""The state machine: nodes and edges, nothing else.
+
+Reviewing and trying out a change (mode ``apply``) join between `reason` and `conclude`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+
+from agent.investigation import Investigation
+from agent.nodes import act, conclude, orient, reason
+from agent.state import GraphState
+
+Graph = CompiledStateGraph[GraphState, Investigation, GraphState, GraphState]
+
+
+def route(state: GraphState) -> str:
+    """Return where the node that just ran wants to go."""
+    return END if state["route"] == "end" else state["route"]
+
+
+def build(saver: BaseCheckpointSaver[Any]) -> Graph:
+    """Return the graph over a place for its checkpoints."""
+    graph = StateGraph(GraphState, context_schema=Investigation)
+    graph.add_node("orient", orient)
+    graph.add_node("reason", reason)
+    graph.add_node("act", act)
+    graph.add_node("conclude", conclude)
+    graph.add_edge(START, "orient")
+    graph.add_edge("orient", "reason")
+    graph.add_conditional_edges("reason", route, ["reason", "act", "conclude", END])
+    graph.add_conditional_edges("act", route, ["reason", "conclude"])
+    graph.add_conditional_edges("conclude", route, ["reason", END])
+    return graph.compile(checkpointer=saver)

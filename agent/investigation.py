@@ -1,0 +1,83 @@
+"""Bind what one investigation works with: its record, the folds over it, its hosts, tools and model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent.actions import ACTION_ARGS, DESCRIPTIONS
+from agent.budget import Budget, Limits
+from agent.config import Settings
+from agent.errors import ExitCode
+from agent.events import Ended, Live
+from agent.history import History
+from agent.ledger import Ledger
+from agent.messages import Messages
+from agent.models import Model, ToolSchema
+from agent.state import Mode, Outcome
+from agent.transcript import Transcript
+from tools.artifacts import ArtifactStore
+from tools.contract import Args, Host, Redactor, Tool
+
+
+@dataclass
+class Investigation:
+    """Give the nodes all they need; the transcript alone is kept, the rest is folded from it."""
+
+    settings: Settings
+    mode: Mode
+    model: Model
+    hosts: Mapping[str, Host]
+    tools: Mapping[str, Tool[Any]]
+    transcript: Transcript
+    store: ArtifactStore
+    redact: Redactor
+    messages: Messages
+    emit: Callable[[Live], None]
+    budget: Budget = field(init=False)
+    history: History = field(default_factory=History)
+    ledger: Ledger = field(default_factory=Ledger)
+    cache: dict[str, Any] = field(default_factory=dict)
+    """Shared by all tool calls of this process (see `ToolContext.cache`)."""
+    exit_code: ExitCode = ExitCode.DONE
+
+    def __post_init__(self) -> None:
+        """Bring every fold to the end of the transcript."""
+        self.budget = Budget(Limits.of(self.settings))
+        for fold in (self.history.feed, self.messages.feed, self.budget.feed, self.ledger.apply):
+            self.transcript.follow(fold)
+        self.transcript.follow(self.emit, replay=False)
+        self.schemas: list[ToolSchema] = [
+            *(_schema(tool.name, tool.description, tool.args) for tool in self.tools.values()),
+            *(_schema(name, DESCRIPTIONS[name], args) for name, args in ACTION_ARGS.items()),
+        ]
+        """Every tool as the model sees it."""
+
+    def is_last(self, turn: int) -> bool:
+        """Tell whether a turn is the one given beyond the limit, to conclude in."""
+        return turn > self.budget.limits.turns
+
+    def end(self, outcome: Outcome, summary: str, turn: int, code: ExitCode = ExitCode.DONE) -> None:
+        """Close the investigation, once."""
+        self.exit_code = code
+        if self.history.ended is None:
+            self.transcript.append(Ended(turn=turn, outcome=outcome, summary=summary), durable=True)
+
+    def gathered(self) -> str:
+        """Say in a sentence or two what the ledger holds, for an end without a conclusion."""
+        standing = sorted(self.ledger.hypotheses.values(), key=lambda item: item.rank)
+        parts = [f"{item.id} ({item.status}): {item.statement}" for item in standing]
+        changes = self.ledger.changes.values()
+        parts += [f"{item.id}: {item.setting} on {item.host} ({item.status})" for item in changes]
+        return " ".join(parts) or "No hypothesis was stated."
+
+
+def _schema(name: str, description: str, args: type[Args]) -> ToolSchema:
+    parameters = args.model_json_schema()
+    parameters.pop("title", None)
+    parameters.pop("description", None)
+    return {
+        "type": "function",
+        "function": {"name": name, "description": description, "parameters": parameters},
+    }

@@ -1,0 +1,275 @@
+"""One investigation from the outside: start or resume it, ask, watch its events, stop it. The only door."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.metadata
+import os
+import socket
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent import threads
+from agent.budget import Limits
+from agent.calls import refuse
+from agent.config import Settings, pin_libraries
+from agent.errors import ExitCode, LeadlineError, UsageError
+from agent.events import Ended, Event, Failed, Live, Resumed, Started, UserMessage
+from agent.investigation import Investigation
+from agent.messages import Messages
+from agent.models import Model
+from agent.state import Mode
+from agent.transcript import Transcript
+from prompts.render import digest, render
+from tools.artifacts import ArtifactStore
+from tools.contract import Host, Redactor, Tool
+
+if TYPE_CHECKING:
+    from langgraph.runtime import RunControl
+
+PROMPTS = ("system", "note_act", "note_last_turn")
+
+
+class Session:
+    """Hold one thread, alone in this process and on this machine, until closed."""
+
+    def __init__(
+        self, folder: Path, lock: int, work: Investigation, queue: asyncio.Queue[Live | None]
+    ) -> None:
+        self.folder = folder
+        self.thread = folder.name
+        self._lock = lock
+        self._work = work
+        self._live = queue
+        self._run: asyncio.Task[None] | None = None
+        self._control: RunControl | None = None
+
+    @classmethod
+    def start(
+        cls,
+        settings: Settings,
+        model: Model,
+        hosts: Mapping[str, Host],
+        symptom: str,
+        mode: Mode = "read-only",
+        *,
+        recorded: str | None = None,
+        scenario: str | None = None,
+        thread: str | None = None,
+        tools: Mapping[str, Tool[Any]] | None = None,
+        redact: Redactor | None = None,
+    ) -> Session:
+        """Open a new thread; nothing runs before `ask`."""
+        _refuse_apply(mode)
+        folder = threads.create(settings, thread or threads.new_id())
+        event = Started(
+            thread=folder.name,
+            product=importlib.metadata.version("leadline"),
+            recorded=recorded or model.name,
+            scenario=scenario,
+            symptom=symptom,
+            hosts=list(hosts),
+            mode=mode,
+            budget=Limits.of(settings).record(),
+            prompts={f"{name}.md.j2": digest(name) for name in PROMPTS},
+        )
+        return cls._open(settings, folder, model, hosts, tools, redact, event)
+
+    @classmethod
+    def resume(
+        cls,
+        settings: Settings,
+        thread: str,
+        model: Model,
+        hosts: Mapping[str, Host],
+        *,
+        tools: Mapping[str, Tool[Any]] | None = None,
+        redact: Redactor | None = None,
+    ) -> Session:
+        """Take an existing thread up again; `threads.started` tells which hosts it needs."""
+        folder = threads.find(settings, thread)
+        event = Resumed(process=f"{socket.gethostname()}:{os.getpid()}")
+        return cls._open(settings, folder, model, hosts, tools, redact, event)
+
+    @classmethod
+    def _open(
+        cls,
+        settings: Settings,
+        folder: Path,
+        model: Model,
+        hosts: Mapping[str, Host],
+        tools: Mapping[str, Tool[Any]] | None,
+        redact: Redactor | None,
+        event: Started | Resumed,
+    ) -> Session:
+        redact = redact or _default_redactor()
+        tools = tools if tools is not None else _default_tools()
+        queue: asyncio.Queue[Live | None] = asyncio.Queue()
+        with ExitStack() as undo:
+            lock = threads.lock(folder)
+            undo.callback(os.close, lock)
+            transcript = Transcript(folder / "transcript.jsonl", redact)
+            undo.callback(transcript.close)
+            transcript.append(event, durable=True)
+            started = transcript.events[0]
+            assert isinstance(started, Started)  # the reader accepts nothing else first
+            _refuse_other_hosts(started, hosts)
+            work = Investigation(
+                settings=settings,
+                mode=started.mode,
+                model=model,
+                hosts=hosts,
+                tools=tools,
+                transcript=transcript,
+                store=ArtifactStore(folder / "artifacts"),
+                redact=redact,
+                messages=Messages(_system_prompt(started, settings)),
+                emit=queue.put_nowait,
+            )
+            undo.pop_all()
+        return cls(folder, lock, work, queue)
+
+    @property
+    def events(self) -> Sequence[Event]:
+        """Return every stored event so far."""
+        return self._work.transcript.events
+
+    @property
+    def ended(self) -> Ended | None:
+        """Return how the investigation ended, None while it goes on."""
+        return self._work.history.ended
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """Return how the last `ask` came to its end."""
+        return self._work.exit_code
+
+    async def ask(self, text: str | None = None) -> AsyncGenerator[Live, None]:
+        """Say something, or go on where the thread stands, and yield events as they happen.
+
+        The symptom given to `start` need not be said again. Ends when the investigation ends, or
+        after `cancel` or `drain`; raises what made a run fail, after the `Failed` event.
+        """
+        if self._run is not None:
+            raise UsageError(f"thread {self.thread} is at work", do="cancel it first, or wait")
+        while not self._live.empty():
+            self._live.get_nowait()
+        work = self._work
+        work.exit_code = ExitCode.DONE
+        spoken = text is not None and self._say(text)
+        if work.history.ended is not None:
+            return
+        run = self._run = asyncio.create_task(self._drive(spoken))
+        run.add_done_callback(lambda _: self._live.put_nowait(None))
+        try:
+            while (event := await self._live.get()) is not None:
+                yield event
+        finally:
+            run.cancel()
+            await asyncio.wait({run})
+            self._run = self._control = None
+            work.transcript.sync()
+        error = self._settle(run)
+        while (event := self._live.get_nowait() if not self._live.empty() else None) is not None:
+            yield event
+        if error is not None:
+            raise error
+
+    async def answer(self, approval: object) -> None:
+        """Answer the approval that the thread waits for; without mode ``apply`` it never waits for one."""
+        raise UsageError("nothing waits for an approval", do="propose changes first")
+
+    def cancel(self) -> None:
+        """Stop at once what runs; commands on hosts are killed, and the thread can be gone on with."""
+        if self._run is not None:
+            self._run.cancel()
+
+    def drain(self) -> None:
+        """Stop after the step that runs: a surface's answer to SIGTERM."""
+        if self._control is not None:
+            self._control.request_drain("terminated")
+
+    async def close(self) -> None:
+        """Stop what runs, write everything to the disk, and give the thread back."""
+        if self._run is not None:
+            self.cancel()
+            await asyncio.wait({self._run})
+        self._work.transcript.close()
+        os.close(self._lock)
+
+    def _say(self, text: str) -> bool:
+        """Record what a person said; the symptom said again as the first words counts once."""
+        work, history = self._work, self._work.history
+        if history.started is not None and not history.turns and text == history.started.symptom:
+            return False
+        for call in list(history.pending()):
+            refuse(work, history.last_turn, call, "interrupted: the person spoke before this was done")
+        work.transcript.append(UserMessage(turn=history.last_turn, text=text))
+        return True
+
+    async def _drive(self, spoken: bool) -> None:
+        pin_libraries()
+        from langgraph.runtime import RunControl
+
+        from agent.driver import drive
+
+        self._control = RunControl()
+        await drive(self._work, self.folder, self._control, spoken=spoken)
+
+    def _settle(self, run: asyncio.Task[None]) -> BaseException | None:
+        """Turn how a run stopped into the exit code, record what made it fail, and return that."""
+        work = self._work
+        if run.cancelled():
+            work.exit_code = ExitCode.INTERRUPTED
+            return None
+        error = run.exception()
+        if error is None:
+            return None
+        if _drained(error):
+            work.exit_code = ExitCode.TERMINATED
+            return None
+        known = isinstance(error, LeadlineError)
+        work.exit_code = error.exit_code if isinstance(error, LeadlineError) else ExitCode.ERROR
+        said = str(error) if known else f"{type(error).__name__}: {error}"
+        failed = Failed(
+            turn=work.history.last_turn,
+            error=f"{said}; nothing gathered is lost: resume thread {self.thread}",
+            exit_code=work.exit_code,
+        )
+        work.transcript.append(failed, durable=True)
+        return error
+
+
+def _refuse_apply(mode: Mode) -> None:
+    if mode == "apply":
+        raise UsageError("mode apply is not available yet", do="use mode propose; a person carries it out")
+
+
+def _refuse_other_hosts(started: Started, hosts: Mapping[str, Host]) -> None:
+    missing = [name for name in started.hosts if name not in hosts]
+    if missing:
+        raise UsageError(f"thread {started.thread} needs host {missing[0]}", do="connect it, then resume")
+
+
+def _drained(error: BaseException) -> bool:
+    from langgraph.errors import GraphDrained
+
+    return isinstance(error, GraphDrained)
+
+
+def _system_prompt(started: Started, settings: Settings) -> str:
+    return render("system", hosts=started.hosts, mode=started.mode, max_turns=settings.max_turns)
+
+
+def _default_redactor() -> Redactor:
+    from tools.redact import redact
+
+    return redact
+
+
+def _default_tools() -> Mapping[str, Tool[Any]]:
+    from tools.registry import load_all
+
+    return load_all()
