@@ -31,6 +31,7 @@ from typing import Any
 
 from agent.actions import HypothesisArgs, ProposeChangeArgs
 from agent.events import (
+    ORIENTATION,
     ChangeMoved,
     Event,
     EvidenceAdded,
@@ -74,7 +75,7 @@ class Ledger:
         if isinstance(event, Started):
             self.hosts = list(event.hosts)
         elif isinstance(event, TurnTaken):
-            self.turn += 1
+            self.turn += event.model != ORIENTATION
         elif isinstance(event, ToolStarted):
             self.asked_in.setdefault(event.call, self.turn)
         elif isinstance(event, ToolFinished):
