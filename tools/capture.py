@@ -52,6 +52,8 @@ class Running:
         """False as long as the host cannot have seen the command."""
         self.starting: asyncio.Task[None] | None = None
         """The launch, which may still be under way."""
+        self.abandoned = False
+        """True when nobody wants the command any more: what is not sent yet must not be."""
         self.stop: Callable[[str], None] = lambda name: None
         """Send a signal by the transport's own means, where it has any."""
         self.release: Callable[[], None] = lambda: None

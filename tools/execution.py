@@ -48,6 +48,10 @@ class CommandHost(ABC):
     async def launch(self, argv: Sequence[str], running: Running, stdin: bytes | None) -> None:
         """Start ``argv`` and feed ``running`` from then on; raise `NotStarted`."""
 
+    async def launch_killer(self, argv: Sequence[str], running: Running) -> None:
+        """Start a killer, by another way when there is no room for it; raise `NotStarted`."""
+        await self.launch(argv, running, None)
+
     @abstractmethod
     async def forward(self, port: int) -> int:
         """Return a port on our loopback that reaches ``127.0.0.1:port`` on the host."""
@@ -149,6 +153,8 @@ class CommandHost(ABC):
 
     @staticmethod
     def _after_timeout(running: Running, timeout_s: float, gone: bool) -> tuple[Outcome, str]:
+        if not running.sent:
+            return "refused", f"not started within {timeout_s:g} s"
         if gone:
             return "timed_out_killed", f"killed after {timeout_s:g} s"
         if running.closed and not running.ended:
@@ -157,6 +163,7 @@ class CommandHost(ABC):
 
     async def _end(self, run_id: str, running: Running) -> bool:
         """Kill every process of a run; return whether all are known to be gone."""
+        running.abandoned = True
         if running.starting is not None and not running.starting.done():
             await asyncio.wait({running.starting}, timeout=_LAUNCH_LIMIT_S)
             running.starting.cancel()
@@ -177,7 +184,7 @@ class CommandHost(ABC):
         async with self._killers:
             try:
                 async with asyncio.timeout(_KILL_LIMIT_S):
-                    await self.launch(kill_argv(run_id), killer, None)
+                    await self.launch_killer(kill_argv(run_id), killer)
                     await killer.settle(_QUIET_S)
             except (NotStarted, TimeoutError):
                 return ""

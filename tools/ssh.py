@@ -31,6 +31,7 @@ class SshHost(CommandHost):
         self._settings = settings
         self._link: Link | None = None
         self._opening = asyncio.Lock()
+        self._forwarding = asyncio.Lock()
         self._ports: dict[int, int] = {}
         self._closed = False
 
@@ -41,6 +42,8 @@ class SshHost(CommandHost):
                 raise ConnectError(self.name, "unreachable", "the connection was closed", do="connect again")
             if self._link is None or self._link.connection.is_closed():
                 self._ports.clear()
+                if self._link is not None:
+                    self._link.abort()
                 self._link = await open_link(self._target, self._settings)
                 key = self._link.connection.get_server_host_key()
                 self.key_fingerprint = key.get_fingerprint() if key else None
@@ -49,11 +52,9 @@ class SshHost(CommandHost):
     async def launch(self, argv: Sequence[str], running: Running, stdin: bytes | None) -> None:
         """Start ``argv`` on a channel of its own; raise `NotStarted`."""
         command = _command(argv)
-        for last in (False, True):
-            try:
-                connection = await self.open()
-            except ConnectError as error:
-                raise NotStarted(f"not started: {error}") from error
+        reopened, pause = False, 0.1
+        while True:
+            connection = await self._opened()
             try:
                 channel = await _start(connection, command, running)
             except (asyncssh.Error, OSError) as error:
@@ -62,24 +63,57 @@ class SshHost(CommandHost):
                 if dead and running.sent:
                     running.close(str(error))
                     return
-                if not dead or last:
+                if not (self._may_wait(running) if not dead else not reopened):
                     raise NotStarted(f"not started: the host refused a channel ({error})") from error
+                reopened = reopened or dead
+                await asyncio.sleep(0 if dead else pause)
+                pause = min(2 * pause, 1.0)
             else:
                 _send(channel, stdin)
                 return
 
+    async def launch_killer(self, argv: Sequence[str], running: Running) -> None:
+        """Start a killer on the kept connection, else on one of its own; raise `NotStarted`."""
+        try:
+            await self.launch(argv, running, None)
+        except NotStarted:
+            # MaxSessions may leave no channel beside the command that is to be killed.
+            try:
+                link = await open_link(self._target, self._settings)
+            except ConnectError as error:
+                raise NotStarted(str(error)) from error
+            running.release = link.abort
+            try:
+                await _start(link.connection, _command(argv), running)
+            except (asyncssh.Error, OSError) as error:
+                link.abort()
+                raise NotStarted(str(error)) from error
+            running.release = link.abort
+
+    def _may_wait(self, running: Running) -> bool:
+        """Tell whether a channel that was refused may be free soon: others of ours hold some."""
+        others = [other for other in self._active.values() if other is not running and other.sent]
+        ours = running in self._active.values() and not (running.sent or running.abandoned)
+        return ours and bool(others)
+
+    async def _opened(self) -> asyncssh.SSHClientConnection:
+        try:
+            return await self.open()
+        except ConnectError as error:
+            raise NotStarted(f"not started: {error}") from error
+
     async def forward(self, port: int) -> int:
         """Return a port on our loopback that reaches ``127.0.0.1:port`` there; raise `ConnectError`."""
-        connection = await self.open()
-        if port not in self._ports:
-            try:
-                listener = await connection.forward_local_port("127.0.0.1", 0, "127.0.0.1", port)
-            except (asyncssh.Error, OSError) as error:
-                raise ConnectError(
-                    self.name, "unreachable", f"port {port} cannot be forwarded ({error})", do="connect again"
-                ) from error
-            self._ports.setdefault(port, listener.get_port())
-        return self._ports[port]
+        async with self._forwarding:
+            connection = await self.open()
+            if port not in self._ports:
+                try:
+                    listener = await connection.forward_local_port("127.0.0.1", 0, "127.0.0.1", port)
+                except (asyncssh.Error, OSError) as error:
+                    what = f"port {port} cannot be forwarded ({error})"
+                    raise ConnectError(self.name, "unreachable", what, do="connect again") from error
+                self._ports[port] = listener.get_port()
+            return self._ports[port]
 
     async def disconnect(self) -> None:
         """Close the connection, politely for a moment, then by force."""

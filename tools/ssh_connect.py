@@ -37,6 +37,11 @@ class Link:
             except TimeoutError:
                 connection.abort()
 
+    def abort(self) -> None:
+        """Drop all of it at once."""
+        for connection in (self.connection, *reversed(self.jumps)):
+            connection.abort()
+
 
 @dataclass(slots=True)
 class _Place:

@@ -1,0 +1,210 @@
+"""Two real SSH servers on loopback: asyncssh's, in this process, and OpenSSH's, as a subprocess."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import getpass
+import secrets
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, cast
+
+import asyncssh
+import pytest
+
+from evals.loopback_sshd import NoServer, free_port, loopback_sshd, write_keys
+from tools.execution import CommandHost
+from tools.host import HostTarget, connect
+
+Kind = Literal["asyncssh", "openssh"]
+KINDS: tuple[Kind, ...] = ("asyncssh", "openssh")
+HostKind = Literal["local", "asyncssh", "openssh"]
+HOST_KINDS: tuple[HostKind, ...] = ("local", "asyncssh", "openssh")
+
+
+@dataclass(frozen=True)
+class FileSettings:
+    """The two settings that connecting reads."""
+
+    ssh_config: Path | None
+    known_hosts: Path
+
+
+@dataclass
+class SshServer:
+    """A running server of either kind."""
+
+    kind: Kind
+    port: int
+    root: Path
+    cut: Callable[[], None]
+    """Break every connection at once, as a dead link does; commands are left alone."""
+    logins: list[str] = field(default_factory=list)
+    """Users who began to log in (asyncssh only)."""
+    settings: FileSettings = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.settings = FileSettings(None, self.root / "absent_known_hosts")
+
+    def target(self, name: str = "loopback") -> HostTarget:
+        return HostTarget(
+            name=name,
+            address="127.0.0.1",
+            port=self.port,
+            user=getpass.getuser(),
+            key_path=self.root / "client_key",
+            known_hosts=self.root / "known_hosts",
+        )
+
+
+class _Server(asyncssh.SSHServer):
+    def __init__(self, logins: list[str], connections: list[asyncssh.SSHServerConnection]) -> None:
+        self._logins = logins
+        self._connections = connections
+
+    def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
+        self._connections.append(conn)
+
+    def begin_auth(self, username: str) -> bool:
+        self._logins.append(username)
+        return True
+
+    def connection_requested(self, dest_host: str, dest_port: int, orig_host: str, orig_port: int) -> bool:
+        return True
+
+
+async def _serve(process: asyncssh.SSHServerProcess[bytes]) -> None:
+    command = process.command
+    assert command is not None
+    child = await asyncio.create_subprocess_exec(
+        "sh",
+        "-c",
+        command,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert child.stdin and child.stdout and child.stderr
+    feeding = asyncio.create_task(_pump(process.stdin, child.stdin))
+    outputs = [
+        asyncio.create_task(_pump(child.stdout, process.stdout)),
+        asyncio.create_task(_pump(child.stderr, process.stderr)),
+    ]
+    code = await child.wait()
+    # What the command left in its pipes is still sent; children that hold them are not waited for.
+    await asyncio.wait(outputs, timeout=0.5)
+    for task in (feeding, *outputs):
+        task.cancel()
+    await asyncio.gather(feeding, *outputs, return_exceptions=True)
+    child._transport.close()  # type: ignore[attr-defined]
+    with contextlib.suppress(OSError):
+        if code < 0:
+            process.exit_with_signal(_signal_name(-code))
+        else:
+            process.exit(code)
+
+
+async def _pump(
+    source: asyncio.StreamReader | asyncssh.SSHReader[bytes],
+    sink: asyncio.StreamWriter | asyncssh.SSHWriter[bytes],
+) -> None:
+    with contextlib.suppress(OSError, asyncssh.Error):
+        while data := await source.read(65536):
+            sink.write(data)
+            await sink.drain()
+        if isinstance(sink, asyncio.StreamWriter):
+            sink.write_eof()
+
+
+def _signal_name(number: int) -> str:
+    return signal.Signals(number).name.removeprefix("SIG")
+
+
+@contextlib.asynccontextmanager
+async def asyncssh_server(root: Path) -> AsyncIterator[SshServer]:
+    """Run asyncssh's server in this process."""
+    port = free_port()
+    write_keys(root, port)
+    logins: list[str] = []
+    connections: list[asyncssh.SSHServerConnection] = []
+    listener = await asyncssh.listen(
+        "127.0.0.1",
+        port,
+        server_factory=lambda: _Server(logins, connections),
+        server_host_keys=[str(root / "host_key")],
+        authorized_client_keys=str(root / "authorized_keys"),
+        process_factory=_serve,
+        encoding=None,
+    )
+
+    def cut() -> None:
+        for connection in connections:
+            connection.abort()
+
+    try:
+        yield SshServer("asyncssh", port, root, cut, logins)
+    finally:
+        cut()
+        listener.close()
+        await listener.wait_closed()
+
+
+@contextlib.asynccontextmanager
+async def openssh_server(root: Path, extra: str = "") -> AsyncIterator[SshServer]:
+    """Run OpenSSH's server, or skip the test with the reason."""
+    try:
+        async with loopback_sshd(root, extra) as server:
+            yield SshServer("openssh", server.port, root, server.cut)
+    except NoServer as error:
+        pytest.skip(str(error))
+
+
+def ssh_server(kind: Kind, root: Path) -> AbstractAsyncContextManager[SshServer]:
+    """Run a server of the named kind."""
+    return asyncssh_server(root) if kind == "asyncssh" else openssh_server(root)
+
+
+@contextlib.asynccontextmanager
+async def any_host(kind: HostKind, root: Path) -> AsyncIterator[CommandHost]:
+    """Connect to this machine, directly or through a server of the named kind."""
+    if kind == "local":
+        opened = await connect(HostTarget("local", "local"), FileSettings(None, root / "none"))
+        yield cast("CommandHost", opened)
+        await opened.close()
+        return
+    async with ssh_server(kind, root) as server:
+        opened = await connect(server.target(), server.settings)
+        yield cast("CommandHost", opened)
+        await opened.close()
+
+
+def odd_seconds() -> str:
+    """Return a time for ``sleep`` so odd that it names the processes of one test."""
+    return f"98{secrets.randbelow(10**6):06d}"
+
+
+def left(token: str) -> list[str]:
+    """Return the command lines of processes that hold ``token``."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = file.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if token.encode() in b" ".join(words):
+            found.append(b" ".join(words).decode(errors="replace"))
+    return found
+
+
+async def started(token: str) -> None:
+    """Wait until a ``sleep`` with ``token`` runs."""
+    for _ in range(100):
+        if any(line.startswith("sleep") for line in left(token)):
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError("the command never started")

@@ -1,0 +1,70 @@
+"""Floods and crowds, against the local machine, asyncssh's server and OpenSSH's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.sshd_fixtures import HOST_KINDS, any_host, left, odd_seconds
+from tools.execution import CommandHost
+
+
+@pytest.fixture(params=HOST_KINDS)
+async def host(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[CommandHost]:
+    async with any_host(request.param, tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture
+def seconds() -> str:
+    return odd_seconds()
+
+
+async def test_a_flood_is_stopped_and_told(host: CommandHost) -> None:
+    result = await host.exec(["yes", "flood"], max_bytes=100_000)
+    assert result.truncated
+    assert not result.ok
+    assert not result.stdout.complete
+    assert len(result.stdout.head) == len(result.stdout.tail) == 50_000
+    assert b"bytes left out" in result.stdout.data
+    assert (await host.exec(["echo", "usable"])).stdout.data == b"usable\n"
+
+
+async def test_a_flood_on_stderr_is_stopped_too(host: CommandHost) -> None:
+    result = await host.exec(["sh", "-c", "yes >&2"], max_bytes=100_000)
+    assert result.truncated
+    assert result.stdout.complete
+    assert len(result.stderr.head) + len(result.stderr.tail) == 100_000
+
+
+async def test_one_line_of_a_gigabyte(host: CommandHost) -> None:
+    result = await host.exec(["head", "-c", "1000000000", "/dev/zero"], max_bytes=1 << 20)
+    assert result.truncated
+    assert len(result.stdout.head) + len(result.stdout.tail) == 1 << 20
+    assert result.stdout.total < 1_000_000_000
+    assert (await host.exec(["true"])).ok
+
+
+async def test_output_of_exactly_the_limit_is_whole(host: CommandHost) -> None:
+    result = await host.exec(["head", "-c", "100000", "/dev/zero"], max_bytes=100_000)
+    assert result.ok
+    assert result.stdout.complete
+    assert not result.truncated
+
+
+async def test_twenty_commands_share_the_channels(host: CommandHost) -> None:
+    before = host.execs
+    results = await asyncio.gather(
+        *(host.exec(["sh", "-c", "sleep 0.1; echo $0", str(number)]) for number in range(20))
+    )
+    assert [result.stdout.data for result in results] == [f"{number}\n".encode() for number in range(20)]
+    assert host.execs - before == 20
+
+
+async def test_eight_timeouts_at_once(host: CommandHost, seconds: str) -> None:
+    results = await asyncio.gather(*(host.exec(["sleep", seconds], timeout_s=1) for _ in range(8)))
+    assert {result.outcome for result in results} == {"timed_out_killed"}
+    assert left(seconds) == []
