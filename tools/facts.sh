@@ -34,13 +34,13 @@ send() { # RECORD: send standard input under that name
 
 timed() { # PROBE COMMAND...: the command sends its own records
   (
-    name=$1
+    timed_probe=$1
     shift
     now
-    start=$n
+    timed_start=$n
     "$@"
     now
-    printf 'LL2 %s %s %s\n' "$name" "$start" "$n"
+    printf 'LL2 %s %s %s\n' "$timed_probe" "$timed_start" "$n"
   ) </dev/null 2>/dev/null &
 }
 
