@@ -38,7 +38,7 @@ while [ $i -lt "$1" ]; do
   echo --
   i=$((i+1))
 done"""
-_PER_TRIP = 4
+_PER_TRIP = 2
 
 
 def parse_metrics(text: str) -> dict[str, float] | None:
