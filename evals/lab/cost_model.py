@@ -1,10 +1,10 @@
 """Compute the step time and watts of a pipeline-parallel engine: the cost model the lab is calibrated by.
 
-An estimate that reproduces published figures, not a measurement. Terms, per pipeline stage and in milliseconds:
-G is the GPU time of a micro-batch, P the scheduler's work, L the time to launch its kernels one by one. A stage takes
-P + max(L, G) eager, max(P, L, G) eager when the output is relayed asynchronously, G + hop with CUDA graphs. Without
-asynchronous depth the output is relayed after the stage's own launch, which costs a slot twice the stage time.
-Standard library only.
+An estimate that reproduces published figures, not a measurement. Terms, per pipeline stage and in
+milliseconds: G is the GPU time of a micro-batch, P the scheduler's work, L the time to launch its kernels one
+by one. A stage takes P + max(L, G) eager, max(P, L, G) eager when the output is relayed asynchronously, G +
+hop with CUDA graphs. Without asynchronous depth the output is relayed after the stage's own launch, which
+costs a slot twice the stage time. Standard library only.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Derive an engine's effective settings from a launch line by running the engine's own argument code.
 
-The code comes from the package's source (`evals.lab.source_loader`), the answers to its questions about the host from
-the scenario (`evals.lab.engine_host`). Nothing here knows a single setting, and nothing is shared with the product's
-analysis of settings: the analyst must not be marked by itself. Standard library only.
+The code comes from the package's source (`evals.lab.source_loader`), the answers to its questions about the
+host from the scenario (`evals.lab.engine_host`). Nothing here knows a single setting, and nothing is shared
+with the product's analysis of settings: the analyst must not be marked by itself. Standard library only.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ import os
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
 from evals.lab.engine_facts import Hardware
 from evals.lab.engine_host import HostAnswers
-from evals.lab.source_loader import Package, StandIn, StandInUsed
+from evals.lab.source_loader import Package
+from evals.lab.stand_ins import StandIn, StandInUsed
 
 Stage = Literal["parse", "post_init", "check", "done"]
 
@@ -129,8 +131,10 @@ def _models(
     argv: Sequence[str], config: Mapping[str, Any] | Callable[[str], Mapping[str, Any] | None]
 ) -> dict[str, Mapping[str, Any]]:
     """Return the configuration of every model that the launch line names."""
-    paths = [value for flag, value in zip(argv, argv[1:], strict=False) if flag in MODEL_FLAGS]
-    paths += [word.partition("=")[2] for word in argv if word.partition("=")[0] in MODEL_FLAGS and "=" in word]
+    paths = [value for flag, value in pairwise(argv) if flag in MODEL_FLAGS]
+    paths += [
+        word.partition("=")[2] for word in argv if word.partition("=")[0] in MODEL_FLAGS and "=" in word
+    ]
     if not callable(config):
         return {**{path: config for path in paths}, "*": config}
     found = {path: config(path) for path in paths}

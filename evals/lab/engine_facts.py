@@ -1,34 +1,37 @@
 """What the simulated engine is told about its host: a scenario's facts as one JSON object.
 
-Standard library only: this file is also imported inside the sandbox. The launch line is never in here (the engine
-takes it from its own argv), and neither is any expected cause or fix.
+Standard library only: this file is also imported inside the sandbox. The launch line is never in here (the
+engine takes it from its own argv), and neither is any expected cause or fix. ``/metrics`` is served only when
+the launch line says ``--enable-metrics``, as the real server does.
 
-The JSON object holds one key per field of `Scenario`, nested objects per field of the classes below; keys that have a
-default may be left out, unknown keys are an error. Example::
+The JSON object holds one key per field of `Scenario`, nested objects per field of the classes below; keys
+that have a default may be left out, unknown keys are an error. Example::
 
     {
-      "name": "kimi-k26-pp8", "package_dir": "/opt/sglang/venv/lib/python3.11/site-packages/sglang",
+      "name": "kimi-k26-pp8",
+      "package_dir": "/opt/sglang/venv/lib/python3.11/site-packages/sglang",
       "version": "0.5.11", "startup_s": 1.0, "text_seed": 7, "state_file": "/run/lab/engine.json",
-      "hardware": {"gpu_name": "NVIDIA RTX PRO 6000 Blackwell Server Edition", "count": 8, "memory_mib": 97887,
-                   "capability": [12, 0], "power_limit_w": 600, "idle_w": 65, "cuda": "13.0", "driver": "580.95.05"},
+      "hardware": {"gpu_name": "NVIDIA RTX PRO 6000 Blackwell Server Edition", "count": 8,
+                   "memory_mib": 97887, "capability": [12, 0], "power_limit_w": 600, "idle_w": 65,
+                   "cuda": "13.0", "driver": "580.95.05"},
       "model": {"config": {"architectures": ["KimiK25ForConditionalGeneration"], "text_config": {...}},
                 "context_length": 262144, "kv_pool_tokens": 343664, "weights_gib": 554},
       "cost": {}, "noise": {"seed": 1, "relative": 0.03},
       "hazards": {"output_changes": {"when": {"pp_async_batch_depth": {"gt": 1}}}}
     }
 
-The state file (for the stand-in of nvidia-smi) is a JSON object, replaced atomically on change, at most five times a
-second::
+The state file (for the stand-in of nvidia-smi) is a JSON object, replaced atomically on change, at most five
+times a second::
 
     {"simulated": true, "pid": 4242, "phase": "loading|capturing|serving|stopped", "at": 1764423727.1,
-     "gpus": [{"index": 0, "power_w": 85.1, "utilization": 6, "memory_used_mib": 90012, "sm_clock_mhz": 2430,
-               "pstate": "P1"}, ...]}
+     "gpus": [{"index": 0, "power_w": 85.1, "utilization": 6, "memory_used_mib": 90012,
+               "sm_clock_mhz": 2430, "pstate": "P1"}, ...]}
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -64,7 +67,7 @@ class Model:
     """Describe the served model; architecture, MLA and multimodality are read from its ``config``."""
 
     config: Mapping[str, Any]
-    """The model's ``config.json``: the argument code of the engine reads it as the real one reads the file."""
+    """The model's ``config.json``; the engine's argument code reads it as the real one reads the file."""
     context_length: int = 131072
     kv_pool_tokens: int = 400_000
     """Tokens the key-value pool holds: ``max_total_num_tokens`` of the start-up log."""
@@ -88,7 +91,7 @@ class Cost:
     schedule_ms: float = 1.7
     """Work of the scheduler for one stage and step (P), in ms."""
     launch_ms: float = 3.42
-    """Time to launch the kernels of one stage without CUDA graphs (L), in ms, with ``launch_stages`` stages."""
+    """Time to launch the kernels of one of ``launch_stages`` stages without CUDA graphs (L), in ms."""
     launch_stages: int = 8
     hop_ms: float = 0.2
     """Time to hand activations to the next stage, in ms; with graphs it also holds the replay."""
@@ -104,7 +107,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """Seed the small variation that every real host shows; ``relative`` 0.03 is a standard deviation of 3%."""
+    """Seed the small variation of every real host; ``relative`` 0.03 is a standard deviation of 3%."""
 
     seed: int = 0
     relative: float = 0.03
@@ -177,7 +180,7 @@ class Scenario:
         return _build(cls, given, "scenario")
 
 
-def _build(kind: type[F], raw: Any, where: str) -> F:
+def _build(kind: Callable[..., F], raw: Any, where: str) -> F:
     if not isinstance(raw, Mapping):
         raise FactsError(f"{where} must be an object, got {type(raw).__name__}")
     fields = {f.name: f for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
@@ -203,7 +206,7 @@ def holds(when: Mapping[str, Any], settings: Mapping[str, Any]) -> bool:
 def _matches(value: Any, wanted: Any) -> bool:
     if not isinstance(wanted, Mapping):
         return bool(value == wanted)
-    checks = {
+    checks: dict[str, Callable[[Any], bool]] = {
         "gt": lambda limit: value is not None and value > limit,
         "ge": lambda limit: value is not None and value >= limit,
         "lt": lambda limit: value is not None and value < limit,

@@ -1,4 +1,4 @@
-"""Answer what an engine's argument code asks about its host: hardware, installed packages, model files, environment.
+"""Answer what an engine's argument code asks about its host: hardware, packages, model files, environment.
 
 Answers come from a scenario's facts, never from the machine this runs on. Standard library only.
 """
@@ -12,14 +12,14 @@ import posixpath
 import random
 import re
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from functools import total_ordering
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from evals.lab.engine_facts import Hardware
-from evals.lab.source_loader import FactModule, StandIn
+from evals.lab.engine_modules import packaging_modules, torch_modules, transformers_modules
+from evals.lab.stand_ins import FactModule
 
 MODULE_OF = {
     "cutlass": "nvidia-cutlass-dsl",
@@ -43,12 +43,7 @@ MODULE_OF = {
     "yaml": "transformers",
     "zmq": "pyzmq",
 }
-"""Module -> the distribution that brings it, where the names differ (a dependency of one counts as that one)."""
-
-DTYPES = (
-    "bfloat16 bool float float16 float32 float64 float8_e4m3fn float8_e4m3fnuz float8_e5m2 half int int16 int32 "
-    "int64 int8 long short uint8"
-).split()
+"""Module -> the distribution that brings it, where the names differ; a dependency counts as its parent."""
 
 
 class HostAnswers:
@@ -67,17 +62,16 @@ class HostAnswers:
         self._hardware = hardware
         self._models = models
         self._requires = requirements(package_dir)
-        self._config_class = config_class(self._config_dict)
         self.modules: dict[str, ModuleType] = {
-            **_torch(hardware, self._requires.get("torch") or "2.11.0"),
-            **self._transformers(),
+            **torch_modules(hardware, self._requires.get("torch") or "2.11.0"),
+            **transformers_modules(self._config_dict, self._requires.get("transformers") or "5.0.0"),
+            **packaging_modules(),
             **self._importlib(),
             "os": self._os(),
             "logging": self._logging(),
             "platform": FactModule("platform", {"machine": lambda: "x86_64", "system": lambda: "Linux"}),
             "random": FactModule("random", vars(random) | {"randint": random.Random(seed).randint}),
             "uuid": FactModule("uuid", vars(uuid) | {"uuid4": _seeded_uuid(seed)}),
-            "packaging": FactModule("packaging", {"version": _packaging()}),
         }
         self.facts: dict[str, dict[str, Any]] = {
             "sglang.srt.utils.common": {
@@ -98,26 +92,6 @@ class HostAnswers:
             if key in self._models:
                 return dict(self._models[key])
         raise OSError(f"{path} is not a local folder and is not a valid model identifier listed on the hub")
-
-    def _transformers(self) -> dict[str, ModuleType]:
-        base = self._config_class
-
-        class Generation(base):  # type: ignore[misc,valid-type]
-            """Stand for ``GenerationConfig``."""
-
-        facts = {
-            "PretrainedConfig": base,
-            "PreTrainedConfig": base,
-            "AutoConfig": base,
-            "GenerationConfig": Generation,
-            "__version__": self._requires.get("transformers") or "5.0.0",
-        }
-        module = _Transformers("transformers", facts, base)
-        return {
-            "transformers": module,
-            "transformers.configuration_utils": module,
-            "transformers.models.auto.modeling_auto": FactModule("auto", {"MODEL_FOR_CAUSAL_LM_MAPPING_NAMES": {}}),
-        }
 
     def _importlib(self) -> dict[str, ModuleType]:
         def find_spec(name: str, package: str | None = None) -> object:
@@ -170,7 +144,8 @@ class HostAnswers:
             logger.addHandler(handler)
             return logger
 
-        facts = vars(logging) | {"getLogger": get_logger, "basicConfig": lambda **options: None}
+        facts: dict[str, Any] = dict(vars(logging))
+        facts |= {"getLogger": get_logger, "basicConfig": lambda **options: None}
         return FactModule("logging", facts)
 
 
@@ -184,153 +159,9 @@ class _Collect(logging.Handler):
         self._logs.append((record.levelname, record.getMessage()))
 
 
-class _Transformers(FactModule):
-    """Answer for transformers: every ``...Config`` is a configuration that keeps what it is given."""
-
-    def __init__(self, name: str, facts: Mapping[str, Any], base: type) -> None:
-        super().__init__(name, facts)
-        self._base = base
-
-    def __getattr__(self, name: str) -> Any:
-        if name.endswith("Config") and not name.startswith("_"):
-            kind = type(name, (self._base,), {})
-            setattr(self, name, kind)
-            return kind
-        return super().__getattr__(name)
-
-
-def config_class(load: Callable[[str], dict[str, Any]]) -> type:
-    """Return a class that stands for ``PretrainedConfig``; ``load`` answers for a model's ``config.json``."""
-
-    class PretrainedConfig:
-        """Keep a model's configuration as attributes; nested configurations become objects too."""
-
-        model_type = ""
-        architectures: Sequence[str] | None = None
-
-        def __init__(self, **values: Any) -> None:
-            for key, value in values.items():
-                nested = key.endswith("_config") and key != "quantization_config"
-                own = PretrainedConfig(**value) if nested and isinstance(value, Mapping) else value
-                setattr(self, "dtype" if key == "torch_dtype" else key, own)
-
-        def __getattr__(self, name: str) -> Any:
-            if name in ("rope_scaling", "rope_parameters", "dtype", "quantization_config"):
-                if name == "quantization_config":
-                    raise AttributeError(name)
-                return None
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-        @classmethod
-        def from_pretrained(cls, path: Any, **options: Any) -> Any:
-            return cls(**load(os.fspath(path)))
-
-        @classmethod
-        def register(cls, *args: Any, **options: Any) -> None:
-            return None
-
-        @classmethod
-        def for_model(cls, model_type: str, **values: Any) -> Any:
-            return cls(model_type=model_type, **values)
-
-        @classmethod
-        def from_dict(cls, values: Mapping[str, Any]) -> Any:
-            return cls(**values)
-
-        def update(self, values: Mapping[str, Any]) -> None:
-            for key, value in values.items():
-                setattr(self, key, value)
-
-        def to_dict(self) -> dict[str, Any]:
-            return dict(vars(self))
-
-        def get_text_config(self, *args: Any, **options: Any) -> Any:
-            return getattr(self, "text_config", self)
-
-    return PretrainedConfig
-
-
-def _torch(hardware: Hardware, version: str) -> dict[str, ModuleType]:
-    class Dtype:
-        """Stand for ``torch.dtype``."""
-
-        def __init__(self, name: str) -> None:
-            self.name = name
-
-        def __repr__(self) -> str:
-            return f"torch.{self.name}"
-
-    never = FactModule("torch.absent", {"is_available": lambda: False})
-    properties = SimpleNamespace(
-        name=hardware.gpu_name,
-        total_memory=hardware.memory_mib << 20,
-        major=hardware.capability[0],
-        minor=hardware.capability[1],
-        multi_processor_count=hardware.sm_count,
-        is_integrated=False,
-    )
-    cuda = FactModule(
-        "torch.cuda",
-        {
-            "is_available": lambda: hardware.count > 0,
-            "device_count": lambda: hardware.count,
-            "current_device": lambda: 0,
-            "is_initialized": lambda: True,
-            "get_device_capability": lambda *a, **k: tuple(hardware.capability),
-            "get_device_name": lambda *a, **k: hardware.gpu_name,
-            "get_device_properties": lambda *a, **k: properties,
-            "mem_get_info": lambda *a, **k: (properties.total_memory, properties.total_memory),
-        },
-    )
-    facts: dict[str, Any] = {name: Dtype(name) for name in DTYPES}
-    facts |= {
-        "dtype": Dtype,
-        "cuda": cuda,
-        "version": FactModule("torch.version", {"cuda": hardware.cuda, "hip": None, "musa": None}),
-        "xpu": never,
-        "cpu": FactModule("torch.cpu", {"is_available": lambda: True}),
-        "backends": FactModule("torch.backends", {"mps": never}),
-        "__version__": version,
-        "Tensor": StandIn("torch.Tensor"),
-    }
-    torch = FactModule("torch", facts, frozenset({"hpu", "npu", "musa"}))
-    return {"torch": torch, "torch.cuda": cuda, "torch.version": torch.version}
-
-
 def _seeded_uuid(seed: int) -> Callable[[], uuid.UUID]:
     source = random.Random(seed)
     return lambda: uuid.UUID(int=source.getrandbits(128), version=4)
-
-
-@total_ordering
-class _Version:
-    """Stand for ``packaging.version.Version``: enough to compare release numbers."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        found = re.match(r"v?(\d+(?:\.\d+)*)(?:\.?(post|dev|rc|a|b)\.?(\d*))?", text)
-        if found is None:
-            raise ValueError(f"Invalid version: {text!r}")
-        self.release = tuple(int(part) for part in found[1].split("."))
-        order = {"dev": -4, "a": -3, "b": -2, "rc": -1, None: 0, "post": 1}[found[2]]
-        self._key = (self.release + (0,) * (6 - len(self.release)), order, int(found[3] or 0))
-
-    def __str__(self) -> str:
-        return self.text
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Version) and self._key == other._key
-
-    def __lt__(self, other: _Version) -> bool:
-        return self._key < other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-
-def _packaging() -> ModuleType:
-    facts = {"parse": _Version, "Version": _Version, "InvalidVersion": ValueError}
-    return FactModule("packaging.version", facts)
 
 
 def requirements(package_dir: Path) -> dict[str, str | None]:

@@ -1,13 +1,12 @@
-"""Run parts of an installed package's own source without what it needs: only the names that are really used load.
+"""Run parts of a package's own source without what it needs: only the names that are really used load.
 
-A module of the package is parsed, and each top-level statement runs when one of the names it binds is first asked
-for. Questions about hardware and third parties are answered by a table of facts; everything else that is not there
-resolves to a `StandIn`, which may be passed around but whose value may never decide anything: that raises
-`StandInUsed` instead of going on with a guess. Standard library only.
+A module of the package is parsed, and each top-level statement runs when one of the names it binds is first
+asked for. Questions about hardware and third parties are answered by a table of facts; everything else that
+is not there resolves to a `StandIn`, which may be passed around but whose value may never decide anything:
+that raises `StandInUsed` instead of going on with a guess. Standard library only.
 """
 
 from __future__ import annotations
-
 import __future__
 
 import ast
@@ -18,73 +17,16 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any
 
-
-class StandInUsed(BaseException):
-    """Report that code under test decided something by a value nobody supplied.
-
-    Not an `Exception`: the package's own broad handlers must not swallow it.
-    """
-
-
-class StandIn:
-    """Stand for something that is not installed; it has parts and can be called, but holds no value."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-
-    def __getattr__(self, name: str) -> StandIn:
-        if name.startswith("__") and name.endswith("__"):
-            raise AttributeError(name)
-        return StandIn(f"{self._path}.{name}")
-
-    def __call__(self, *args: Any, **kwargs: Any) -> StandIn:
-        return StandIn(f"{self._path}()")
-
-    def __getitem__(self, key: Any) -> StandIn:
-        return StandIn(f"{self._path}[...]")
-
-    def _derived(self, *others: Any) -> StandIn:
-        return StandIn(f"{self._path} (derived)")
-
-    __or__ = __ror__ = __neg__ = __add__ = __radd__ = __sub__ = __mul__ = __rmul__ = __truediv__ = _derived
-
-    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
-        return ()
-
-    def __repr__(self) -> str:
-        return f"<stand-in for {self._path}>"
-
-    def _used(self, *args: Any) -> NoReturn:
-        raise StandInUsed(f"{self._path} decides a setting, but the lab has no fact for it")
-
-    __bool__ = __len__ = __iter__ = __contains__ = __int__ = __float__ = __index__ = _used
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __instancecheck__ = _used  # type: ignore[assignment]
-    __hash__ = object.__hash__
-
-
-class FactModule(ModuleType):
-    """Answer for a module that is not installed; what has no fact is a `StandIn`, unless it is said to be absent."""
-
-    def __init__(self, name: str, facts: Mapping[str, Any], absent: frozenset[str] = frozenset()) -> None:
-        super().__init__(name)
-        self.__path__: list[str] = []
-        self._absent = absent
-        for key, value in facts.items():
-            setattr(self, key, value)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name in self._absent:
-            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        return StandIn(f"{self.__name__}.{name}")
+from evals.lab.stand_ins import FactModule
 
 
 class _LazyBuiltins(dict[str, Any]):
     """Resolve global names of one module on first use.
 
-    Class bodies look names up in the globals dict directly, without ``__missing__``; the builtins that come after
-    are asked through it by class bodies and functions alike, so that is where laziness hangs.
+    Class bodies look names up in the globals dict directly, without ``__missing__``; the builtins that come
+    after are asked through it by class bodies and functions alike, so that is where laziness hangs.
     """
 
     def __init__(self, module: SourceModule) -> None:
@@ -114,7 +56,11 @@ def _bound(stmt: ast.stmt) -> Iterator[str]:
             for alias in stmt.names:
                 yield alias.asname or alias.name.split(".")[0]
         case ast.If() | ast.Try() | ast.With() | ast.For():
-            inner: list[ast.stmt] = [*stmt.body, *getattr(stmt, "orelse", []), *getattr(stmt, "finalbody", [])]
+            inner: list[ast.stmt] = [
+                *stmt.body,
+                *getattr(stmt, "orelse", []),
+                *getattr(stmt, "finalbody", []),
+            ]
             for handler in getattr(stmt, "handlers", []):
                 inner += handler.body
             for child in inner:
@@ -126,7 +72,7 @@ def _bound(stmt: ast.stmt) -> Iterator[str]:
 
 
 def _touched(stmt: ast.stmt) -> Iterator[str]:
-    """Yield the names whose value a top-level statement changes in place (``X.append(...)``, ``X[...] = ...``)."""
+    """Yield the names whose value a top-level statement changes in place (``X.append(1)``, ``X[1] = 2``)."""
     for node in ast.walk(stmt) if not isinstance(stmt, ast.FunctionDef | ast.ClassDef) else ():
         if isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.value, ast.Name):
             called = isinstance(node, ast.Attribute) and isinstance(stmt, ast.Expr | ast.If | ast.For)
@@ -189,7 +135,7 @@ class SourceModule(ModuleType):
         self._globals.update(self._facts)
 
     def _elsewhere(self, name: str) -> Any:
-        """Look in the modules imported with a star, in the module's own ``__getattr__``, in its submodules."""
+        """Look in modules imported with a star, in the module's own ``__getattr__``, in its submodules."""
         for stmt, bound, _ in self._statements:
             if isinstance(stmt, ast.ImportFrom) and "*" in bound:
                 source = self.package.module(self.package.absolute(stmt, self))
@@ -243,23 +189,26 @@ class Package:
         self._installed = installed
         self._whole = whole
         self._loaded: dict[str, ModuleType] = {}
+        self._hidden: dict[str, ModuleType | None] = {}
 
     def __enter__(self) -> Package:
         return self
 
     def __exit__(self, *exc: object) -> None:
         """Take the modules out of `sys.modules` again, where dataclasses looked for them."""
-        for name, module in self._loaded.items():
-            if isinstance(module, SourceModule) and sys.modules.get(name) is module:
-                del sys.modules[name]
+        for name, before in self._hidden.items():
+            sys.modules.pop(name, None)
+            if before is not None:
+                sys.modules[name] = before
 
     def module(self, name: str) -> Any:
-        """Return a module by its absolute name; raise `ModuleNotFoundError` where the engine's host has none."""
+        """Return a module by its absolute name; raise `ModuleNotFoundError` where the host has none."""
         if name in self._given:
             return self._given[name]
         if name not in self._loaded:
             self._loaded[name] = module = self._load(name)
             if isinstance(module, SourceModule):
+                self._hidden[name] = sys.modules.get(name)
                 sys.modules[name] = module
                 if name in self._whole:
                     module.run_all()

@@ -1,0 +1,311 @@
+"""Serve HTTP/1.1 for the simulated engine: a small parser, and the routes of the real server that tools use.
+
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+from evals.lab.simulator_engine import Engine, Finish, Request
+from evals.lab.simulator_log import EngineLog
+from evals.lab.simulator_openai import Answer, Ask, BadRequest, Kind, read
+from evals.lab.simulator_text import TokenStream
+from evals.lab.simulator_views import Views
+
+MAX_HEAD = 64 << 10
+MAX_BODY = 32 << 20
+OPEN_PATHS = ("/health", "/health_generate", "/metrics")
+"""Paths that need no key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Hold one parsed HTTP request."""
+
+    method: str
+    target: str
+    headers: dict[str, str]
+    body: bytes
+    client: str
+
+    @property
+    def path(self) -> str:
+        """Return the target without its query."""
+        return self.target.partition("?")[0]
+
+
+class Connection:
+    """Read requests from and write answers to one client."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        peer = writer.get_extra_info("peername") or ("?", 0)
+        self.client = f"{peer[0]}:{peer[1]}"
+        self.close_after = False
+
+    def gone(self) -> bool:
+        """Tell whether the client has hung up."""
+        return self._writer.is_closing() or self._reader.at_eof()
+
+    async def next_call(self) -> Call | None:
+        """Return the next request, or None at the end; raise `BadRequest` for what is not HTTP."""
+        try:
+            head = await self._reader.readuntil(b"\r\n\r\n")
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return None
+        except asyncio.LimitOverrunError:
+            raise BadRequest("request header is too large", 431) from None
+        lines = head.decode("latin-1").split("\r\n")
+        words = lines[0].split(" ")
+        if len(words) != 3 or not words[2].startswith("HTTP/1."):
+            raise BadRequest("Invalid HTTP request received.")
+        headers = {
+            k.strip().lower(): v.strip() for k, _, v in (line.partition(":") for line in lines[1:] if line)
+        }
+        self.close_after = headers.get("connection", "").lower() == "close" or words[2] == "HTTP/1.0"
+        if "100-continue" in headers.get("expect", ""):
+            self._writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        return Call(words[0], words[1], headers, await self._body(headers), self.client)
+
+    async def _body(self, headers: dict[str, str]) -> bytes:
+        if "chunked" in headers.get("transfer-encoding", ""):
+            return await self._chunked()
+        size = headers.get("content-length", "0")
+        if not size.isdigit() or int(size) > MAX_BODY:
+            raise BadRequest("content length is not usable", 413)
+        try:
+            return await self._reader.readexactly(int(size))
+        except asyncio.IncompleteReadError:
+            raise ConnectionResetError from None
+
+    async def _chunked(self) -> bytes:
+        body = b""
+        while True:
+            line = (await self._reader.readuntil(b"\r\n")).split(b";")[0].strip()
+            try:
+                size = int(line, 16)
+            except ValueError:
+                raise BadRequest("chunk size is not a number") from None
+            if len(body) + size > MAX_BODY:
+                raise BadRequest("request body is too large", 413)
+            body += (await self._reader.readexactly(size + 2))[:-2]
+            if not size:
+                return body
+
+    def send(self, status: int, body: bytes, kind: str) -> None:
+        """Write a whole answer."""
+        self._head(status, kind, f"content-length: {len(body)}\r\n")
+        self._writer.write(body)
+
+    def begin(self, kind: str) -> None:
+        """Begin an answer that comes in pieces."""
+        self._head(200, kind, "transfer-encoding: chunked\r\ncache-control: no-cache\r\n")
+
+    def piece(self, data: bytes) -> None:
+        """Write one piece of an answer."""
+        if not self._writer.is_closing():
+            self._writer.write(b"%x\r\n%s\r\n" % (len(data), data))
+
+    def end(self) -> None:
+        """End an answer that came in pieces."""
+        if not self._writer.is_closing():
+            self._writer.write(b"0\r\n\r\n")
+
+    async def flush(self) -> None:
+        """Wait until the client has taken what was written."""
+        with contextlib.suppress(ConnectionError):
+            await self._writer.drain()
+
+    async def close(self) -> None:
+        """Close the connection."""
+        self._writer.close()
+        with contextlib.suppress(ConnectionError, asyncio.CancelledError):
+            await self._writer.wait_closed()
+
+    def _head(self, status: int, kind: str, more: str) -> None:
+        reason = HTTPStatus(status).phrase
+        mark = "server: uvicorn\r\nx-leadline-lab: simulated\r\n"
+        close = "connection: close\r\n" if self.close_after else ""
+        text = f"HTTP/1.1 {status} {reason}\r\n{mark}{close}content-type: {kind}\r\n{more}\r\n"
+        self._writer.write(text.encode("latin-1"))
+
+
+Handler = Callable[[Connection, Call], Awaitable[int]]
+
+
+class Server:
+    """Route requests to the engine and its views."""
+
+    def __init__(self, engine: Engine, views: Views, log: EngineLog, text_seed: int) -> None:
+        self._engine = engine
+        self._views = views
+        self._log = log
+        self._text_seed = text_seed
+        self._key = engine.launch.fields.get("api_key")
+        self._open: set[asyncio.Task[None]] = set()
+        self._routes: dict[tuple[str, str], Handler] = {
+            ("POST", "/v1/completions"): self._completion,
+            ("POST", "/v1/chat/completions"): self._chat,
+            ("GET", "/v1/models"): self._json(views.models),
+            ("GET", "/model_info"): self._json(views.model_info),
+            ("GET", "/get_model_info"): self._json(views.model_info, "model_info"),
+            ("GET", "/server_info"): self._json(views.server_info),
+            ("GET", "/get_server_info"): self._json(views.server_info, "server_info"),
+            ("GET", "/health"): self._health,
+            ("GET", "/health_generate"): self._health_generate,
+        }
+        if engine.launch.fields["enable_metrics"]:
+            self._routes["GET", "/metrics"] = self._metrics
+
+    async def serve_client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer the requests of one connection until it ends."""
+        task = asyncio.current_task()
+        if task is not None:
+            self._open.add(task)
+            task.add_done_callback(self._open.discard)
+        connection = Connection(reader, writer)
+        try:
+            while (call := await connection.next_call()) is not None:
+                status = await self._answer(connection, call)
+                self._log.access(
+                    call.client, f"{call.method} {call.target} HTTP/1.1", status, _reason(status)
+                )
+                await connection.flush()
+                if connection.close_after:
+                    break
+        except BadRequest as error:
+            connection.close_after = True
+            connection.send(error.status, str(error).encode(), "text/plain")
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            self._log.line(f"WARNING:  connection of {connection.client} broke off")
+        finally:
+            await connection.close()
+
+    def cancel(self) -> None:
+        """End all connections."""
+        for task in self._open:
+            task.cancel()
+
+    async def _answer(self, connection: Connection, call: Call) -> int:
+        if (
+            self._key
+            and call.path not in OPEN_PATHS
+            and call.headers.get("authorization") != f"Bearer {self._key}"
+        ):
+            return _send(connection, 401, {"error": "Unauthorized"})
+        handler = self._routes.get((call.method, call.path))
+        if handler is not None:
+            return await handler(connection, call)
+        if any(path == call.path for _, path in self._routes):
+            return _send(connection, 405, {"detail": "Method Not Allowed"})
+        return _send(connection, 404, {"detail": "Not Found"})
+
+    def _json(self, view: Callable[[], dict[str, Any]], instead: str = "") -> Handler:
+        async def handle(connection: Connection, call: Call) -> int:
+            if instead:
+                self._log.line(
+                    f"Endpoint '{call.path}' is deprecated and will be removed in a future version. "
+                    f"Please use '/{instead}' instead."
+                )
+            return _send(connection, 200, view())
+
+        return handle
+
+    async def _metrics(self, connection: Connection, call: Call) -> int:
+        connection.send(200, self._views.metrics().encode(), "text/plain; version=0.0.4; charset=utf-8")
+        return 200
+
+    async def _health(self, connection: Connection, call: Call) -> int:
+        connection.send(200, b"", "text/plain")
+        return 200
+
+    async def _health_generate(self, connection: Connection, call: Call) -> int:
+        ask = Ask("completion", "", "health", 1, 1, False, False, True, True, "")
+        await self._generate(connection, ask, lambda text: None)
+        return await self._health(connection, call)
+
+    async def _completion(self, connection: Connection, call: Call) -> int:
+        return await self._openai(connection, call, "completion")
+
+    async def _chat(self, connection: Connection, call: Call) -> int:
+        return await self._openai(connection, call, "chat")
+
+    async def _openai(self, connection: Connection, call: Call, kind: Kind) -> int:
+        context = self._engine.launch.context_length
+        try:
+            ask = read(kind, call.body, served=self._views.served_name, context=context)
+            return await (self._stream if ask.stream else self._whole)(connection, ask)
+        except BadRequest as error:
+            body = {
+                "object": "error",
+                "message": str(error),
+                "type": error.kind,
+                "param": None,
+                "code": error.status,
+            }
+            return _send(connection, error.status, body)
+
+    async def _whole(self, connection: Connection, ask: Ask) -> int:
+        parts: list[str] = []
+        finish = await self._generate(connection, ask, parts.append)
+        if finish == "abort":
+            return 499
+        return _send(connection, 200, Answer(ask).whole("".join(parts), len(parts), finish))
+
+    async def _stream(self, connection: Connection, ask: Ask) -> int:
+        answer = Answer(ask)
+        made = 0
+
+        def on_token(text: str) -> None:
+            nonlocal made
+            if not made:
+                connection.begin("text/event-stream; charset=utf-8")
+            made += 1
+            connection.piece(answer.token(text))
+
+        finish = await self._generate(connection, ask, on_token)
+        if finish == "abort":
+            return 499
+        connection.piece(answer.end(finish, made))
+        connection.end()
+        return 200
+
+    async def _generate(self, connection: Connection, ask: Ask, on_token: Callable[[str], None]) -> Finish:
+        done: asyncio.Future[Finish] = asyncio.get_running_loop().create_future()
+
+        def on_end(finish: Finish) -> None:
+            if not done.done():
+                done.set_result(finish)
+
+        changed = self._engine.launch.output_changed and ask.greedy
+        salt = "" if ask.greedy else ask.seed
+        request = Request(
+            prompt=ask.prompt,
+            prompt_tokens=ask.prompt_tokens,
+            max_tokens=ask.max_tokens,
+            stream=TokenStream(self._text_seed, ask.prompt, salt=salt, changed=changed),
+            on_token=on_token,
+            on_end=on_end,
+            gone=connection.gone,
+            ignore_eos=ask.ignore_eos,
+        )
+        if not self._engine.submit(request):
+            raise BadRequest("The request queue is full.", 503, "ServiceUnavailableError")
+        return await done
+
+
+def _send(connection: Connection, status: int, body: dict[str, Any]) -> int:
+    connection.send(status, json.dumps(body).encode(), "application/json")
+    return status
+
+
+def _reason(status: int) -> str:
+    return "Client Closed Request" if status == 499 else HTTPStatus(status).phrase
