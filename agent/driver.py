@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
+import aiosqlite
 from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.runtime import RunControl
 
@@ -20,15 +24,29 @@ STEPS_A_TURN = 3
 async def drive(work: Investigation, folder: Path, control: RunControl, *, spoken: bool) -> None:
     """Run until the graph ends; ``spoken`` says that a person has just said something."""
     path = folder / "checkpoints.sqlite"
+    _set_aside_if_damaged(path)
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
     config: RunnableConfig = {
         "configurable": {"thread_id": folder.name},
         "recursion_limit": STEPS_A_TURN * (work.settings.max_turns + 2) + 10,
     }
-    async with AsyncSqliteSaver.from_conn_string(str(path)) as saver:
-        graph = build(saver)
+    async with aiosqlite.connect(path) as connection:
+        graph = build(AsyncSqliteSaver(connection, serde=JsonPlusSerializer(allowed_msgpack_modules=None)))
         entry = await _entry(work, graph, config, spoken)
         await graph.ainvoke(entry, config, context=work, durability="async", control=control)
+
+
+def _set_aside_if_damaged(path: Path) -> None:
+    """Move a file away that is no database: the transcript alone is enough to go on."""
+    if not path.exists():
+        return
+    try:
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("select count(*) from sqlite_master").fetchone()
+    except sqlite3.DatabaseError:
+        path.replace(path.with_suffix(".damaged"))
+        for journal in path.parent.glob(f"{path.name}-*"):
+            journal.unlink()
 
 
 async def _entry(

@@ -1,4 +1,4 @@
-"""A scripted model, a host on this machine and a few small tools: real parts around the state machine's tests."""
+"""A scripted model, a host on this machine and a few small tools for the tests of the state machine."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class LocalHost:
 
 
 class ScriptedModel:
-    """Take the next move of a script; which one is next is told by the messages alone, so it can be resumed."""
+    """Take the next move of a script; which one is next, the messages alone tell, so it can be resumed."""
 
     name = "scripted"
 
@@ -111,8 +111,9 @@ class TouchArgs(HostArgs):
 
 
 async def _touch(ctx: ToolContext, args: TouchArgs) -> dict[str, Any]:
-    with Path(args.path).open("a") as out:
-        out.write("touched\n")
+    descriptor = os.open(args.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(descriptor, b"touched\n")
+    os.close(descriptor)
     if args.then_die:
         os.kill(os.getpid(), 9)
     return {"host": "here", "touched": args.path}
