@@ -118,7 +118,7 @@ def understand(result: Result) -> Read:
             said[found.group(1)] = found.group(2)
         elif line.strip():
             errors.append(line.strip())
-    whole = result.ok and not result.truncated and len(tail) < _TAIL
+    whole = result.ok and not result.truncated and len(tail) < _TAIL and not (tail and "seam" in said)
     data = head + tail if whole else head + (b"\n[... lines left out ...]\n" if tail else b"") + tail
     return Read(data, whole and "code" not in said, said, "\n".join(errors), result.outcome)
 

@@ -9,6 +9,9 @@ shift 5
 say() { printf 'll-%s=%s\n' "$1" "$2" >&2; }
 has() { command -v "$1" >/dev/null 2>&1; }
 
+# A head that is not GNU's may swallow more of a pipe than it prints: what lies between the parts is then lost.
+case $(head --version 2>&1) in *GNU* | *uutils*) ;; *) say seam lost ;; esac
+
 bounded() {
   head -c "$head"
   printf '\n\001cut\001\n'
@@ -18,7 +21,7 @@ bounded() {
 follow() { # FILE: read a regular file
   [ -f "$root$1" ] || return 1
   say source "$1"
-  if [ -r "$root$1" ]; then bounded <"$root$1"; else say denied "$1"; fi
+  if [ -r "$root$1" ]; then cat "$root$1" | bounded; else say denied "$1"; fi
 }
 
 if [ -n "$unit" ] && has systemctl && [ -z "$root" ]; then
