@@ -59,9 +59,9 @@ def check(
 
 
 def problems(conclusion: Conclusion, checks: Sequence[ClaimCheck], ledger: Ledger) -> list[str]:
-    """Return why a conclusion is not accepted, a line each; none means that it is."""
+    """Return why a conclusion is not accepted, a line each, claims counted from 0; none means that it is."""
     found = [
-        f"claim {item.index + 1} ({conclusion.claims[item.index].type}): {item.why}"
+        f"claim {item.index}: {conclusion.claims[item.index].type}: {item.why}"
         for item in checks
         if item.status == "unverified"
     ]

@@ -344,7 +344,7 @@ def test_acceptance_needs_every_claim_and_one_for_each_cause(case: Case) -> None
     broken = case.conclusion(SETTING | {"value": "false"}, EVENT, causes=["H1"])
     checks = check(broken, case.artifacts, case.store, case.calls, case.ledger)
     assert problems(broken, checks, case.ledger) == [
-        "claim 1 (setting): the quote in t1.1 does not give disable_cuda_graph the value false"
+        "claim 0: setting: the quote in t1.1 does not give disable_cuda_graph the value false"
     ]
 
 
