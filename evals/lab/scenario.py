@@ -1,0 +1,265 @@
+"""Scenarios: what a lab host is, as one YAML file each; no expected cause and no fix stands in them."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from agent.errors import UsageError
+from evals.lab import engine_facts
+
+FOLDER = Path(__file__).parent / "scenarios"
+_LAUNCH = "@LAUNCH@"
+_SPAN = re.compile(r"-?(?:\d+(?:\.\d+)?[dhms])+")
+_SECONDS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
+
+
+def span(text: str) -> float:
+    """Return the seconds of a time span such as ``-3d4h`` or ``90s``."""
+    if not _SPAN.fullmatch(text):
+        raise ValueError(f"{text!r} is not a time span such as -3d4h or 90s")
+    total = sum(float(n) * _SECONDS[u] for n, u in re.findall(r"(\d+(?:\.\d+)?)([dhms])", text))
+    return -total if text.startswith("-") else total
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Launch(_Part):
+    """Hold a launch line: the command and its flags, in order."""
+
+    command: str
+    note: str = Field(default="", description="A comment above ExecStart=, as people leave them.")
+    flags: dict[str, str | int | float | bool] = Field(
+        default_factory=dict,
+        description="Flag -> value; true: a flag without a value; null in a variant removes it.",
+    )
+
+    @property
+    def argv(self) -> list[str]:
+        """Return the words of the command line."""
+        words = shlex.split(self.command)
+        for flag, value in self.flags.items():
+            if value is not False:
+                words += [flag] if value is True else [flag, str(value)]
+        return words
+
+    def line(self) -> str:
+        """Return the command line as people write it in a unit file: a flag a line."""
+        parts = [self.command]
+        for flag, value in self.flags.items():
+            if value is not False:
+                parts.append(flag if value is True else f"{flag} {shlex.quote(str(value))}")
+        return " \\\n    ".join(parts)
+
+
+class Unit(_Part):
+    """Hold a systemd unit: its full text, in which ``ExecStart=@LAUNCH@`` stands for the launch line."""
+
+    text: str
+    launch: Launch | None = None
+    enabled: bool = True
+    dropins: dict[str, str] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _launch_is_used(self) -> Unit:
+        if (self.launch is None) == (_LAUNCH in self.text):
+            raise ValueError("`launch` and `@LAUNCH@` in the unit's text belong together")
+        return self
+
+    def files(self, name: str) -> dict[str, str]:
+        """Return paths below ``/etc/systemd/system`` and their contents."""
+        line = self.launch.line() if self.launch else ""
+        dropins = {f"{name}.d/{key}": text for key, text in self.dropins.items()}
+        note = f"# {self.launch.note}\n" if self.launch and self.launch.note else ""
+        text = self.text.replace(f"ExecStart={_LAUNCH}", f"{note}ExecStart={line}")
+        return {name: text, **dropins}
+
+
+class Package(_Part):
+    """Pin the engine whose real source lies on the host."""
+
+    name: str = "sglang"
+    version: str
+
+
+class Ready(_Part):
+    """Say what must answer before the host counts as up."""
+
+    unit: str
+    port: int
+    path: str = "/health"
+
+
+class Load(_Part):
+    """Describe a past stretch of load, as its decode lines tell it."""
+
+    concurrency: int = Field(ge=1)
+    minutes: float = Field(gt=0, le=120)
+    graphs: bool
+    depth: int = Field(default=0, ge=0)
+    micro_batch: int = Field(ge=1, description="Requests that share one micro-batch.")
+    stages: int = 8
+
+
+class Line(_Part):
+    """Hold recorded lines of the journal: a text, or the decode lines of some load."""
+
+    at: str = Field(description="When, before the lab's start: -3d4h.")
+    unit: str = ""
+    ident: str = "python"
+    pid: int = 0
+    priority: int = Field(default=6, ge=0, le=7)
+    kernel: bool = False
+    text: str = Field(default="", description="One entry a line; {time} becomes the entry's own time.")
+    load: Load | None = None
+
+    @field_validator("at")
+    @classmethod
+    def _past(cls, value: str) -> str:
+        if span(value) >= 0:
+            raise ValueError("must lie in the past, such as -3d4h")
+        return value
+
+    @model_validator(mode="after")
+    def _one_of(self) -> Line:
+        if bool(self.text) == (self.load is not None):
+            raise ValueError("give exactly one of `text` and `load`")
+        return self
+
+
+class Boot(_Part):
+    """Give one boot of the host by its first and, unless it is the current one, last moment."""
+
+    start: str
+    end: str | None = None
+
+    @field_validator("start", "end")
+    @classmethod
+    def _span(cls, value: str | None) -> str | None:
+        if value is not None:
+            span(value)
+        return value
+
+
+class Scenario(_Part):
+    """Hold everything a lab host is made of."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
+    description: str
+    hostname: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
+    package: Package | None = None
+    packages: dict[str, str] = Field(
+        default_factory=dict, description="Other installed packages: name, version."
+    )
+    units: dict[str, Unit]
+    ready: Ready | None = None
+    engine: dict[str, Any] = Field(description="hardware, model, cost, noise, hazards: see engine_facts.py.")
+    model_dir: str | None = Field(default=None, description="Where the model's config.json lies on the host.")
+    files: dict[str, str] = Field(default_factory=dict, description="More files: absolute path, content.")
+    boots: list[Boot] = Field(default_factory=lambda: [Boot(start="-6d")])
+    history: dict[str, Line] = Field(default_factory=dict, description="By name, for variants.")
+
+    @field_validator("engine")
+    @classmethod
+    def _facts(cls, value: dict[str, Any]) -> dict[str, Any]:
+        try:
+            engine_facts.Scenario.from_json({"name": "x", "package_dir": "/x", **value})
+        except engine_facts.FactsError as error:
+            raise ValueError(str(error)) from None
+        return value
+
+    @field_validator("files")
+    @classmethod
+    def _allowed(cls, value: dict[str, str]) -> dict[str, str]:
+        for path in value:
+            if not re.match(r"/(etc|models|srv|home/lab|var)/", path) or ".." in Path(path).parts:
+                raise ValueError(f"{path}: files go below /etc, /models, /srv, /home/lab or /var")
+        return value
+
+    def facts(self, **places: str) -> dict[str, Any]:
+        """Return what the simulated engine is told, with the paths of this lab filled in.
+
+        ``package_dir`` is one of them; ``{site}`` in a text becomes the folder it lies in.
+        """
+        version = self.package.version if self.package else ""
+        facts = {"name": self.name, "version": version, **self.engine, **places}
+        site = str(Path(places["package_dir"]).parent)
+        filled: dict[str, Any] = json.loads(json.dumps(facts).replace("{site}", site))
+        return filled
+
+    def mutate(self, changes: Mapping[str, Any]) -> Scenario:
+        """Return a variant: ``changes`` are laid over this scenario; None removes a key."""
+        merged = merge(self.model_dump(mode="json", exclude_none=True), changes)
+        return Scenario.model_validate(merged)
+
+    def save(self, path: Path) -> Path:
+        """Write the scenario as YAML, for ``lab:PATH``."""
+        import yaml
+
+        path.write_text(yaml.safe_dump(self.model_dump(mode="json", exclude_none=True), sort_keys=False))
+        return path
+
+
+def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Lay one tree over another: objects key by key, everything else as a whole, None removes."""
+    out = dict(base)
+    for key, value in over.items():
+        if value is None:
+            out.pop(key, None)
+        elif isinstance(value, Mapping) and isinstance(out.get(key), Mapping):
+            out[key] = merge(out[key], value)
+        else:
+            out[key] = dict(value) if isinstance(value, Mapping) else value
+    return out
+
+
+def names() -> list[str]:
+    """Return the names of the scenarios that come with Leadline."""
+    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
+
+
+def load(name: str) -> Scenario:
+    """Read a scenario by name, or by the path of a YAML file; raise `UsageError` for what is wrong in it."""
+    path = Path(name) if "/" in name or name.endswith((".yaml", ".yml")) else FOLDER / f"{name}.yaml"
+    if not path.is_file():
+        raise UsageError(
+            f"no scenario {name!r}", do=f"name one of: {', '.join(names())}, or a YAML file by its path"
+        )
+    try:
+        return Scenario.model_validate(_tree(path, ()))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "scenario"
+        more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+        raise UsageError(f"{path}: {where}: {first['msg']}{more}") from None
+
+
+def _tree(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
+    """Read a file and what it is based on; ``name`` defaults to the file's name."""
+    import yaml
+
+    if path.resolve() in seen:
+        raise UsageError(f"{path}: base: is based on itself")
+    try:
+        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise UsageError(f"{path}: cannot be read: {' '.join(str(error).split())}") from None
+    if not isinstance(raw, dict):
+        raise UsageError(f"{path}: must hold an object with the fields of a scenario")
+    raw.setdefault("name", path.stem)
+    base = raw.pop("base", None)
+    if base is None:
+        return raw
+    beside = path.parent / f"{base}.yaml"
+    source = beside if beside.is_file() else FOLDER / f"{base}.yaml"
+    if not source.is_file():
+        raise UsageError(f"{path}: base: no scenario {base!r}", do=f"name one of: {', '.join(names())}")
+    return merge(_tree(source, (*seen, path.resolve())), raw)
