@@ -128,6 +128,7 @@ def write_keys(root: Path, port: int) -> None:
     for key, name in ((host_key, "host_key"), (client_key, "client_key")):
         key.write_private_key(str(root / name))
         (root / name).chmod(0o600)
+    host_key.write_public_key(str(root / "host_key.pub"))
     (root / "authorized_keys").write_bytes(client_key.export_public_key())
     line = host_key.export_public_key().decode()
     (root / "known_hosts").write_text(f"[127.0.0.1]:{port} {line}")

@@ -45,6 +45,8 @@ class SshServer:
     """Break every connection at once, as a dead link does; commands are left alone."""
     logins: list[str] = field(default_factory=list)
     """Users who began to log in (asyncssh only)."""
+    forwarded: list[int] = field(default_factory=list)
+    """Ports that were reached through the server (asyncssh only)."""
     settings: FileSettings = field(init=False)
 
     def __post_init__(self) -> None:
@@ -60,20 +62,26 @@ class SshServer:
             known_hosts=self.root / "known_hosts",
         )
 
+    def log(self) -> str:
+        """Return what OpenSSH's server wrote; nothing for asyncssh's."""
+        file = self.root / "sshd.log"
+        return file.read_text(errors="replace") if file.exists() else ""
+
 
 class _Server(asyncssh.SSHServer):
-    def __init__(self, logins: list[str], connections: list[asyncssh.SSHServerConnection]) -> None:
-        self._logins = logins
+    def __init__(self, seen: SshServer, connections: list[asyncssh.SSHServerConnection]) -> None:
+        self._seen = seen
         self._connections = connections
 
     def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
         self._connections.append(conn)
 
     def begin_auth(self, username: str) -> bool:
-        self._logins.append(username)
+        self._seen.logins.append(username)
         return True
 
     def connection_requested(self, dest_host: str, dest_port: int, orig_host: str, orig_port: int) -> bool:
+        self._seen.forwarded.append(dest_port)
         return True
 
 
@@ -130,24 +138,25 @@ async def asyncssh_server(root: Path) -> AsyncIterator[SshServer]:
     """Run asyncssh's server in this process."""
     port = free_port()
     write_keys(root, port)
-    logins: list[str] = []
     connections: list[asyncssh.SSHServerConnection] = []
+
+    def cut() -> None:
+        for connection in connections:
+            connection.abort()
+
+    server = SshServer("asyncssh", port, root, cut)
     listener = await asyncssh.listen(
         "127.0.0.1",
         port,
-        server_factory=lambda: _Server(logins, connections),
+        server_factory=lambda: _Server(server, connections),
         server_host_keys=[str(root / "host_key")],
         authorized_client_keys=str(root / "authorized_keys"),
         process_factory=_serve,
         encoding=None,
     )
 
-    def cut() -> None:
-        for connection in connections:
-            connection.abort()
-
     try:
-        yield SshServer("asyncssh", port, root, cut, logins)
+        yield server
     finally:
         cut()
         listener.close()
@@ -208,3 +217,53 @@ async def started(token: str) -> None:
             return
         await asyncio.sleep(0.05)
     raise AssertionError("the command never started")
+
+
+class Wire:
+    """A stretch of network in front of a server that can fall silent without saying so."""
+
+    def __init__(self, port: int) -> None:
+        self._to = port
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._flow = asyncio.Event()
+        self._server: asyncio.Server | None = None
+        self.port = 0
+
+    async def __aenter__(self) -> Wire:
+        self._flow.set()
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._server is not None
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._server.wait_closed()
+
+    def silence(self) -> None:
+        """Carry nothing more on connections that are open now; later ones work."""
+        self._flow.clear()
+        self._flow = asyncio.Event()
+        self._flow.set()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection("127.0.0.1", self._to)
+        for source, sink in ((reader, back), (there, writer)):
+            task = asyncio.create_task(self._carry(source, sink, self._flow))
+            self._tasks.add(task)
+
+    async def _carry(
+        self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, flow: asyncio.Event
+    ) -> None:
+        try:
+            while data := await source.read(65536):
+                await flow.wait()
+                sink.write(data)
+                await sink.drain()
+        except OSError:
+            return
+        finally:
+            sink.close()

@@ -88,6 +88,14 @@ async def test_timeout_kills_the_whole_tree(host: CommandHost, seconds: str) -> 
     assert (await host.exec(["true"])).ok
 
 
+async def test_what_a_command_leaves_behind_is_ended(host: CommandHost, seconds: str) -> None:
+    result = await host.exec(["sh", "-c", "sleep $0 & echo done", seconds], timeout_s=4)
+    # asyncssh's server holds the exit status back until the pipes are closed.
+    assert result.outcome in ("exited", "timed_out_killed")
+    assert result.stdout.data == b"done\n"
+    assert left(seconds) == []
+
+
 async def test_cancel_leaves_nothing_running(host: CommandHost, seconds: str) -> None:
     task = asyncio.create_task(host.exec(["sh", "-c", STUBBORN, seconds]))
     await started(seconds)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from tests.sshd_fixtures import KINDS, SshServer, left, odd_seconds, openssh_server, ssh_server, started
+from tests.sshd_fixtures import KINDS, SshServer, Wire, left, odd_seconds, openssh_server, ssh_server, started
+from tools import execution
 from tools.host import ConnectError, connect
 from tools.ssh import SshHost
 
@@ -138,4 +140,22 @@ async def test_the_only_session_can_still_be_killed(tmp_path: Path) -> None:
         result = await host.exec(["sh", "-c", "trap '' TERM; sleep $0; true", seconds], timeout_s=1)
         assert result.outcome == "timed_out_killed"
         assert left(seconds) == []
+        await host.close()
+
+
+async def test_what_runs_behind_a_silent_link_is_killed_by_another_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(execution, "_KILL_LIMIT_S", 3.0)
+    async with openssh_server(tmp_path) as server, Wire(server.port) as wire:
+        keys = (tmp_path / "known_hosts").read_text().replace(str(server.port), str(wire.port))
+        (tmp_path / "known_hosts").write_text(keys)
+        host = await connect(dataclasses.replace(server.target(), port=wire.port), server.settings)
+        seconds = odd_seconds()
+        task = asyncio.create_task(host.exec(["sleep", seconds], timeout_s=1))
+        await started(seconds)
+        wire.silence()
+        assert (await task).outcome == "timed_out_killed"
+        assert left(seconds) == []
+        assert (await host.exec(["echo", "again"])).stdout.data == b"again\n"
         await host.close()

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 
 from tools.contract import Capture
+
+_BLOCK = 65536
 
 
 class Collector:
@@ -15,7 +18,8 @@ class Collector:
         self._head_limit = limit // 2
         self._tail_limit = limit - self._head_limit
         self._head = bytearray()
-        self._tail = bytearray()
+        self._blocks: deque[bytearray] = deque()
+        self._held = 0
         self.total = 0
 
     def feed(self, data: bytes) -> None:
@@ -27,15 +31,18 @@ class Collector:
             data = data[room:]
         if not data:
             return
-        self._tail += data
-        # Cut only now and then, so that a flood costs one copy a byte and not one a packet.
-        if len(self._tail) > 2 * self._tail_limit + 65536:
-            del self._tail[: len(self._tail) - self._tail_limit]
+        # Blocks, so that neither a flood is copied again and again nor single bytes cost an object each.
+        if not self._blocks or len(self._blocks[-1]) >= _BLOCK:
+            self._blocks.append(bytearray())
+        self._blocks[-1] += data
+        self._held += len(data)
+        while self._blocks and self._held - len(self._blocks[0]) >= self._tail_limit:
+            self._held -= len(self._blocks.popleft())
 
     def capture(self) -> Capture:
         """Return what was kept so far."""
-        tail = self._tail[max(0, len(self._tail) - self._tail_limit) :]
-        return Capture(head=bytes(self._head), tail=bytes(tail), total=self.total)
+        tail = b"".join(self._blocks)[max(0, self._held - self._tail_limit) :]
+        return Capture(head=bytes(self._head), tail=tail, total=self.total)
 
 
 class Running:

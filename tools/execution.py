@@ -22,6 +22,7 @@ CHANNELS = 8
 _KILLERS = 2
 _QUIET_S = 1.0
 _KILL_LIMIT_S = 15.0
+_HUNG = "hung"
 _LAUNCH_LIMIT_S = 5.0
 _CLOSE_LIMIT_S = 2.0
 
@@ -48,8 +49,8 @@ class CommandHost(ABC):
     async def launch(self, argv: Sequence[str], running: Running, stdin: bytes | None) -> None:
         """Start ``argv`` and feed ``running`` from then on; raise `NotStarted`."""
 
-    async def launch_killer(self, argv: Sequence[str], running: Running) -> None:
-        """Start a killer, by another way when there is no room for it; raise `NotStarted`."""
+    async def launch_killer(self, argv: Sequence[str], running: Running, *, fresh: bool) -> None:
+        """Start a killer, by a ``fresh`` way when the usual one hung; raise `NotStarted`."""
         await self.launch(argv, running, None)
 
     @abstractmethod
@@ -170,24 +171,27 @@ class CommandHost(ABC):
         if not running.sent:
             return True
         running.stop("TERM")
+        answer = ""
         for _ in range(2):
-            answer = await self._kill(run_id)
+            answer = await self._kill(run_id, fresh=answer == _HUNG)
             # The marker finds only what we may read; a channel still open means that something holds it.
             if await running.wait_closed(_CLOSE_LIMIT_S):
                 return answer == "gone" or (answer == "unknown" and running.ended)
             running.stop("KILL")
         return False
 
-    async def _kill(self, run_id: str) -> str:
-        """Run the killer on a channel of its own; return its first word, or nothing when it could not run."""
+    async def _kill(self, run_id: str, *, fresh: bool = False) -> str:
+        """Run the killer on a channel of its own; return its first word, `_HUNG`, or nothing."""
         killer = Running(4096)
         async with self._killers:
             try:
                 async with asyncio.timeout(_KILL_LIMIT_S):
-                    await self.launch_killer(kill_argv(run_id), killer)
+                    await self.launch_killer(kill_argv(run_id), killer, fresh=fresh)
                     await killer.settle(_QUIET_S)
-            except (NotStarted, TimeoutError):
+            except NotStarted:
                 return ""
+            except TimeoutError:
+                return _HUNG
             finally:
                 killer.release()
         return killer.stdout.capture().data.decode("ascii", "replace").partition(" ")[0].strip()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from tools.contract import Host
+from tools.display import printable
 
 ConnectReason = Literal[
     "unknown_host", "unreachable", "refused", "auth", "host_key_unknown", "host_key_changed", "timeout"
@@ -17,10 +18,11 @@ class ConnectError(Exception):
     """Say that a host could not be reached, why, and what to do next."""
 
     def __init__(self, host: str, reason: ConnectReason, what: str, *, do: str) -> None:
-        super().__init__(f"{host}: {what}; {do}")
+        # What a server says as it hangs up is a stranger's text: one line, nothing hidden in it.
+        self.what = printable(" ".join(what.split()))
+        super().__init__(f"{host}: {self.what}; {do}")
         self.host = host
         self.reason: ConnectReason = reason
-        self.what = what
         self.do = do
 
 
@@ -60,8 +62,8 @@ class HostTarget:
         user, _, place = text.rpartition("@")
         address, port = place, ""
         if place.startswith("["):
-            address, _, rest = place[1:].partition("]")
-            port = rest.removeprefix(":")
+            address, closed, rest = place[1:].partition("]")
+            port = rest.removeprefix(":") if closed else "?"
         elif place.count(":") == 1:
             address, _, port = place.partition(":")
         if not address or address.startswith("-") or (port and not port.isdecimal()):

@@ -72,23 +72,29 @@ class SshHost(CommandHost):
                 _send(channel, stdin)
                 return
 
-    async def launch_killer(self, argv: Sequence[str], running: Running) -> None:
+    async def launch_killer(self, argv: Sequence[str], running: Running, *, fresh: bool) -> None:
         """Start a killer on the kept connection, else on one of its own; raise `NotStarted`."""
+        if fresh and self._link is not None:
+            self._link.abort()  # What carried no killer for so long carries nothing.
         try:
             await self.launch(argv, running, None)
         except NotStarted:
             # MaxSessions may leave no channel beside the command that is to be killed.
-            try:
-                link = await open_link(self._target, self._settings)
-            except ConnectError as error:
-                raise NotStarted(str(error)) from error
+            await self._launch_apart(argv, running)
+
+    async def _launch_apart(self, argv: Sequence[str], running: Running) -> None:
+        try:
+            link = await open_link(self._target, self._settings)
+        except ConnectError as error:
+            raise NotStarted(str(error)) from error
+        try:
+            await _start(link.connection, _command(argv), running)
+        except (asyncssh.Error, OSError) as error:
+            raise NotStarted(str(error)) from error
+        finally:
             running.release = link.abort
-            try:
-                await _start(link.connection, _command(argv), running)
-            except (asyncssh.Error, OSError) as error:
+            if not running.sent:
                 link.abort()
-                raise NotStarted(str(error)) from error
-            running.release = link.abort
 
     def _may_wait(self, running: Running) -> bool:
         """Tell whether a channel that was refused may be free soon: others of ours hold some."""

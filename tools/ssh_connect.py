@@ -68,20 +68,25 @@ class _Place:
     def trusted(self, peer: str) -> bool:
         """Tell whether some key, whichever, is on record for this host."""
         alias = self.options.host_key_alias or self.address
-        keys, _, revoked, *_ = self.known.match(alias, peer, None if self.port == 22 else self.port)
-        return bool(keys or revoked)
+        port = None if self.port == 22 else self.port
+        keys, _, revoked, *_ = self.known.match(alias, peer, port)
+        # The match by port falls back to the bare name where all that stands on record is a revoked key.
+        _, _, revoked_here, *_ = self.known.match(f"[{alias}]:{port}", "", None)
+        return bool(keys or revoked or revoked_here)
 
 
 class _Client(asyncssh.SSHClient):
     """Note how far the connection came, and which key was refused."""
 
-    def __init__(self, reached: Callable[[], None]) -> None:
-        self.reached = reached
+    def __init__(self, on_reached: Callable[[], None]) -> None:
+        self.on_reached = on_reached
+        self.reached = False
         self.peer = ""
         self.offered: asyncssh.SSHKey | None = None
 
     def connection_made(self, conn: asyncssh.SSHClientConnection) -> None:
-        self.reached()
+        self.reached = True
+        self.on_reached()
 
     def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
         self.peer, self.offered = addr, key
@@ -95,13 +100,26 @@ async def open_link(target: HostTarget, settings: HostSettings) -> Link:
     try:
         # asyncssh would open the jumps itself, but with the host key check as the configuration has it.
         for hop in place.jump:
-            jump = HostTarget.parse(hop)
-            jumps.append(await _open(_resolve(jump, settings), jump, settings, jumps[-1] if jumps else None))
+            jumps.append(await _open_jump(target, hop, settings, jumps[-1] if jumps else None))
         return Link(await _open(place, target, settings, jumps[-1] if jumps else None), jumps)
     except BaseException:
         for connection in reversed(jumps):
             connection.abort()
         raise
+
+
+async def _open_jump(
+    target: HostTarget, hop: str, settings: HostSettings, through: asyncssh.SSHClientConnection | None
+) -> asyncssh.SSHClientConnection:
+    try:
+        jump = HostTarget.parse(hop)
+        return await _open(_resolve(jump, settings), jump, settings, through)
+    except ConnectError as error:
+        what = f"its jump host {hop}: {error.what}"
+        raise ConnectError(target.name, error.reason, what, do=error.do) from error
+    except ValueError as error:
+        what = f"its jump host cannot be used ({error})"
+        raise ConnectError(target.name, "unreachable", what, do="mend ProxyJump in ~/.ssh/config") from error
 
 
 def _arguments(target: HostTarget, settings: HostSettings) -> dict[str, Any]:
@@ -153,44 +171,57 @@ def _known_hosts_files(
 async def _open(
     place: _Place, target: HostTarget, settings: HostSettings, jump: asyncssh.SSHClientConnection | None
 ) -> asyncssh.SSHClientConnection:
-    loop = asyncio.get_running_loop()
-    reached = asyncio.Event()
-    limit = asyncio.timeout(CONNECT_S)
-
-    def on_reached() -> None:
-        reached.set()
-        limit.reschedule(loop.time() + LOGIN_S)
-
-    client = _Client(on_reached)
     arguments = _arguments(target, settings) | ({"tunnel": jump} if jump is not None else {})
+    try:
+        return await _attempt(place, target, arguments)
+    except (asyncssh.KeyExchangeFailed, asyncssh.ConnectionLost, ConnectionError) as error:
+        if isinstance(error, ConnectionRefusedError) or not place.trusted(""):
+            raise _broken(place, error) from error
+    # It may have no key of the types on record: look at the one it has, so that it can be named.
+    try:
+        return await _attempt(place, target, arguments | {"server_host_key_algs": "default"})
+    except (asyncssh.Error, OSError) as error:
+        raise _broken(place, error) from error
+
+
+async def _attempt(
+    place: _Place, target: HostTarget, arguments: dict[str, Any]
+) -> asyncssh.SSHClientConnection:
+    """Connect once; raise `ConnectError` for what is clear, and what a broken handshake raises."""
+    loop = asyncio.get_running_loop()
+    limit = asyncio.timeout(CONNECT_S)
+    client = _Client(lambda: limit.reschedule(loop.time() + LOGIN_S))
     try:
         async with limit:
             return await asyncssh.connect(
                 target.address, client_factory=lambda: client, known_hosts=place.known, **arguments
             )
     except TimeoutError as error:
-        seconds = LOGIN_S if reached.is_set() else CONNECT_S
-        what = "gave no login" if reached.is_set() else "did not answer"
-        raise ConnectError(
-            place.name,
-            "timeout",
-            f"{_spot(place)} {what} within {seconds:g} s",
-            do="check the address, the network path (VPN, firewall) and that the host is up",
-        ) from error
+        raise _late(place, client) from error
     except asyncssh.HostKeyNotVerifiable as error:
-        raise _bad_key(place, client, str(error)) from error
-    except asyncssh.KeyExchangeFailed as error:
-        if place.trusted(client.peer):
-            raise _bad_key(place, client, str(error)) from error
-        raise _broken(place, error) from error
+        raise _bad_key(place, client, error.reason) from error
     except asyncssh.PermissionDenied as error:
         raise _denied(place, error) from error
+    except (asyncssh.KeyExchangeFailed, asyncssh.ConnectionLost, ConnectionError):
+        raise
     except (asyncssh.Error, OSError, ValueError) as error:
         raise _broken(place, error) from error
 
 
 def _spot(place: _Place) -> str:
     return f"{place.address} port {place.port}"
+
+
+def _late(place: _Place, client: _Client) -> ConnectError:
+    what = (
+        f"gave no login within {LOGIN_S:g} s" if client.reached else f"did not answer within {CONNECT_S:g} s"
+    )
+    return ConnectError(
+        place.name,
+        "timeout",
+        f"{_spot(place)} {what}",
+        do="check the address, the network path (VPN, firewall) and that the host is up",
+    )
 
 
 def _denied(place: _Place, error: asyncssh.PermissionDenied) -> ConnectError:
@@ -239,8 +270,8 @@ def _broken(place: _Place, error: Exception) -> ConnectError:
         what, do = f"nothing listens on {_spot(place)}", "check the port, and that sshd runs there"
     elif isinstance(error, asyncssh.ChannelOpenError):
         what = f"the jump host does not reach {_spot(place)} ({error.reason})"
-    elif isinstance(error, asyncssh.Error):
-        what = f"what answers on {_spot(place)} broke the connection off ({error.reason})"
+    elif isinstance(error, asyncssh.Error | ConnectionError):
+        what = f"what answers on {_spot(place)} broke the connection off ({error})"
         do = "check that it is an SSH server, and its log"
     elif isinstance(error, ValueError):
         reason, do = "auth", "check the key files and ~/.ssh/config"
