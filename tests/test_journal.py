@@ -88,9 +88,10 @@ async def test_lines_fold_and_keep_their_numbers(tools_dir: Path, tmp_path: Path
 
 
 async def test_decode_rows_belong_to_the_last_start(tools_dir: Path, tmp_path: Path) -> None:
-    with_log(tools_dir, log(24.1, 24.9, 24.5))
+    with_log(tools_dir, log(24.1, 24.9, 95.0, 24.5))
     view, stored = await read(tmp_path)
-    now, eight, before = view["decode"]
+    now, jumped, eight, before = view["decode"]
+    assert (jumped["running_req"], jumped["count"], jumped["throughput_min"]) == (1, 1, 95.0)
     assert (now["running_req"], now["cuda_graph"], now["count"]) == (1, False, 3)
     assert (now["throughput_min"], now["throughput_median"], now["throughput_max"]) == (24.1, 24.5, 24.9)
     assert "24.50" in stored.split("\n")[now["line"] - 1] and now["text"] in stored

@@ -22,6 +22,7 @@ _DECODE = re.compile(
 )
 _START = re.compile(r"server_args=ServerArgs\(|systemd\[1\]: Started |non-default args: ")
 _MAX_GROUPS = 60
+_JUMP = 1.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +108,9 @@ def starts(lines: Iterable[Line]) -> list[dict[str, Any]]:
 
 
 def decode_rows(lines: Iterable[Line]) -> list[dict[str, Any]]:
-    """Return decode lines by requests running and graph use, newest start of the engine first.
+    """Return decode lines by requests running, graph use and level of throughput, newest start first.
 
-    Throughputs of one row are of one run of the engine: ``after_start`` is the line of its last start.
+    All lines of a row are of one run of the engine: ``after_start`` is the line of its last start.
     """
     seen: dict[tuple[int, int, bool], list[tuple[Line, float]]] = {}
     start = 0
@@ -121,20 +122,32 @@ def decode_rows(lines: Iterable[Line]) -> list[dict[str, Any]]:
             seen.setdefault(key, []).append((line, float(found["rate"])))
     rows = []
     for (start, running, graph), hits in sorted(seen.items(), key=lambda item: (-item[0][0], *item[0][1:])):
-        rates = [rate for _, rate in hits]
-        median = statistics.median_low(rates)
-        example = next(line for line, rate in reversed(hits) if rate == median)
-        rows.append(
-            {
-                "running_req": running,
-                "cuda_graph": graph,
-                "count": len(hits),
-                "throughput_min": min(rates),
-                "throughput_median": median,
-                "throughput_max": max(rates),
-                "after_start": start or None,
-                "line": example.number,
-                "text": example.text,
-            }
-        )
+        for cluster in sorted(_clusters(hits), key=len, reverse=True):
+            rates = [rate for _, rate in cluster]
+            median = statistics.median_low(rates)
+            example = max((line for line, rate in cluster if rate == median), key=lambda line: line.number)
+            rows.append(
+                {
+                    "running_req": running,
+                    "cuda_graph": graph,
+                    "count": len(cluster),
+                    "throughput_min": min(rates),
+                    "throughput_median": median,
+                    "throughput_max": max(rates),
+                    "after_start": start or None,
+                    "line": example.number,
+                    "text": example.text,
+                }
+            )
     return rows
+
+
+def _clusters(hits: list[tuple[Line, float]]) -> list[list[tuple[Line, float]]]:
+    """Split where throughput jumps: one and eight requests may both print ``#running-req: 1`` (pipelines)."""
+    ordered = sorted(hits, key=lambda hit: hit[1])
+    out = [ordered[:1]]
+    for hit in ordered[1:]:
+        if hit[1] > _JUMP * out[-1][-1][1]:
+            out.append([])
+        out[-1].append(hit)
+    return out
