@@ -142,7 +142,7 @@ class Draft:
         if ref is None:
             raise ToolError(f"there is no artifact {given.artifact}; cite a handle from a tool result")
         call = given.artifact.split(".")[0]
-        if self._ledger.is_prior(item.id, ref.handle) and self._ledger.asked_in.get(call, 0) > 0:
+        if self._ledger.is_prior(item.id, ref.handle) and self._ledger.shown_in[ref.handle] > 0:
             raise ToolError(
                 f"{given.artifact} was read before {item.id} was stated; ask again and cite the new result"
             )

@@ -13,7 +13,7 @@ What the rules mean:
 * **Prior facts.** Results from before the first turn (orientation) may be cited for any hypothesis, but
   they were known when it was written: they support or refute it and can never alone confirm it. Other
   results from before a hypothesis was stated are refused; the same question asked again gives one that may
-  be cited.
+  be cited, even where an unchanged file keeps its handle. Paging on stored output asks nothing.
 * **Status** is computed from links whose check matched: refuted by `against` alone, open with both or none,
   supported by `for` alone. Confirmed: supported, every typed `for` prediction matched, and the matched
   evidence is of two kinds or more, at least one gathered after the hypothesis. Judgements can support,
@@ -52,6 +52,7 @@ from agent.state import (
 from tools.artifacts import ArtifactStore
 from tools.contract import ArtifactRef, ToolError
 
+_HANDLE = re.compile(r'"(t\d+\.\d+)"')
 _SETTING = re.compile(r"--?[A-Za-z][A-Za-z0-9._-]*|[A-Z][A-Z0-9_]*")
 _GROUNDS: frozenset[EvidenceKind] = frozenset({"source", "log", "configuration"})
 
@@ -69,6 +70,10 @@ class Ledger:
     turn: int = 0
     stated_in: dict[str, int] = field(default_factory=dict)
     asked_in: dict[str, int] = field(default_factory=dict)
+    shown_in: dict[str, int] = field(default_factory=dict)
+    """By artifact: the last turn whose calls went to the host and showed it; a file may keep its handle."""
+    paged: set[str] = field(default_factory=set)
+    """Calls that only paged on stored output: they show nothing new."""
 
     def apply(self, event: Event) -> None:
         """Take one event in; events that say nothing to the ledger are passed over."""
@@ -78,10 +83,10 @@ class Ledger:
             self.turn += event.model != ORIENTATION
         elif isinstance(event, ToolStarted):
             self.asked_in.setdefault(event.call, self.turn)
+            if event.arguments.get("artifact"):
+                self.paged.add(event.call)
         elif isinstance(event, ToolFinished):
-            self.asked_in.setdefault(event.call, self.turn)
-            self.calls[event.call] = event
-            self.artifacts.update({ref.handle: ref for ref in event.artifacts})
+            self._finished(event)
         elif isinstance(event, HypothesisMoved):
             self.hypotheses[event.hypothesis.id] = event.hypothesis
             self.stated_in.setdefault(event.hypothesis.id, self.turn)
@@ -90,10 +95,20 @@ class Ledger:
         elif isinstance(event, ChangeMoved):
             self.changes[event.change.id] = event.change
 
+    def _finished(self, event: ToolFinished) -> None:
+        turn = self.asked_in.setdefault(event.call, self.turn)
+        self.calls[event.call] = event
+        self.artifacts.update({ref.handle: ref for ref in event.artifacts})
+        shown = {ref.handle for ref in event.artifacts}
+        if event.call not in self.paged:
+            shown |= set(_HANDLE.findall(event.view)) & self.artifacts.keys()
+        for handle in shown:
+            self.shown_in[handle] = max(turn, self.shown_in.get(handle, 0))
+
     def is_prior(self, hypothesis: str, artifact: str) -> bool:
-        """Tell whether an artifact's call was made before the hypothesis was stated."""
+        """Tell whether an artifact was last shown, by a call to the host, before the hypothesis was stated."""
         stated = self.stated_in.get(hypothesis, self.turn)
-        return self.asked_in.get(artifact.split(".")[0], 0) < stated
+        return self.shown_in.get(artifact, 0) < stated
 
     def may_read_source(self, tool: str, arguments: Mapping[str, Any] | None = None) -> None:
         """Raise `ToolError` when source is asked for and no hypothesis stands; stored output may be paged."""

@@ -288,4 +288,4 @@ def _view(call: ToolFinished) -> dict[str, Any]:
 
 
 def _is_command_line(ref: ArtifactRef) -> bool:
-    return bool(re.fullmatch(r"/proc/\d+/cmdline", ref.path or "")) or ref.label.startswith("cmdline")
+    return re.fullmatch(r"/proc/\d+/cmdline", ref.path or "") is not None

@@ -52,6 +52,12 @@ class Bench:
         )
         return ref.handle
 
+    def show(self, call: str, handle: str, **arguments: Any) -> None:
+        """Finish a call that keeps nothing new and shows an artifact of an earlier one."""
+        view = f'{{"artifact": "{handle}"}}'
+        self.feed(ToolStarted(call=call, tool_call_id=call, tool="read_file", arguments=arguments))
+        self.feed(ToolFinished(call=call, tool_call_id=call, tool="read_file", status="ok", view=view))
+
     def take(self, step: Step) -> dict[str, Any]:
         for event in step.events:
             self.feed(event)

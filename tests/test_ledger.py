@@ -136,6 +136,17 @@ def test_same_turn_counts_as_after_and_an_earlier_turn_is_refused(bench: Bench) 
     assert "prior" not in bench.cite("H1", "P2", "log", beside, "cuda graph: False")
 
 
+def test_a_file_that_keeps_its_handle_counts_from_when_it_was_shown_again(bench: Bench) -> None:
+    source = bench.call("t2", "grep", b"if server_args.disable_cuda_graph:\n", path="/x.py", package="sglang")
+    bench.turn()
+    bench.hypothesis(add=[{**graphs(), "predictions": [text("P1", "for", "if"), text("P2", "against", "x")]}])
+    bench.show("t3", source, artifact=source)
+    with pytest.raises(ToolError, match="ask again"):
+        bench.cite("H1", "P1", "source", source, "if server_args.disable_cuda_graph:")
+    bench.show("t4", source, path="/x.py")
+    assert "prior" not in bench.cite("H1", "P1", "source", source, "if server_args.disable_cuda_graph:")
+
+
 def test_unmatched_evidence_is_stored_and_moves_nothing(bench: Bench) -> None:
     bench.hypothesis(add=[graphs()])
     log = bench.call("t2", "journal", LOG)
