@@ -202,3 +202,30 @@ def derive_cached(
         draft.write_text(json.dumps(dataclasses.asdict(result)), encoding="utf-8")
         draft.replace(path)
     return result
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Compare with recorded settings: ``python -m evals.lab.engine_args --truth FILE``."""
+    import argparse
+    import sys
+
+    from agent.config import Settings
+    from evals.lab import package, truth
+
+    parser = argparse.ArgumentParser(prog="python -m evals.lab.engine_args", description=main.__doc__)
+    parser.add_argument(
+        "--truth", type=Path, required=True, help="recorded settings, JSON or (gzipped) JSON lines"
+    )
+    parser.add_argument("--package", type=Path, required=True, help="the unpacked package, its folder itself")
+    parser.add_argument("--models", type=Path, help="folder of model folders, for JSON lines")
+    args = parser.parse_args(argv)
+    folder = args.package or package.fetch("sglang", "0.5.11", Settings().cache_dir) / "sglang"
+    found = truth.compare(folder, truth.read(args.truth, args.models))
+    for text in found.differences:
+        sys.stdout.write(f"{text}\n")
+    sys.stdout.write(f"{found.agreeing} of {found.records} records agree, {found.fields} fields compared\n")
+    return 1 if found.differences else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -145,7 +145,8 @@ class HostAnswers:
             return logger
 
         facts: dict[str, Any] = dict(vars(logging))
-        facts |= {"getLogger": get_logger, "basicConfig": lambda **options: None}
+        facts["getLogger"] = get_logger
+        facts["basicConfig"] = lambda **options: None
         return FactModule("logging", facts)
 
 
