@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any, assert_never
@@ -57,9 +58,11 @@ def _numbers(compiled: Any, text: str) -> list[float]:
             if start < 0 or start == end or cuts_word(text, start, end):
                 continue
             try:
-                numbers.append(float(match.group(group)))
+                number = float(match.group(group))
             except ValueError:
                 continue
+            if math.isfinite(number):
+                numbers.append(number)
     return numbers
 
 

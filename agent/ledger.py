@@ -106,7 +106,7 @@ class Ledger:
             self.shown_in[handle] = max(turn, self.shown_in.get(handle, 0))
 
     def is_prior(self, hypothesis: str, artifact: str) -> bool:
-        """Tell whether an artifact was last shown, by a call to the host, before the hypothesis was stated."""
+        """Tell whether calls to the host last showed an artifact before the hypothesis was stated."""
         stated = self.stated_in.get(hypothesis, self.turn)
         return self.shown_in.get(artifact, 0) < stated
 

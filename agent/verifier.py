@@ -100,8 +100,9 @@ class _Verifier:
             return ClaimCheck(index=index, status="opinion", why="no evidence type covers it")
         try:
             self._dispatch(claim)
-        except ToolError as error:
-            return ClaimCheck(index=index, status="unverified", why=str(error), citations=self._cited)
+        except (ToolError, RecursionError) as error:
+            why = " ".join(str(error).split())
+            return ClaimCheck(index=index, status="unverified", why=why, citations=self._cited)
         return ClaimCheck(index=index, status="verified", citations=self._cited)
 
     def _dispatch(
@@ -259,7 +260,10 @@ class _Verifier:
         command = str(view.get("command", ""))
         if view.get("exit_code") == 0 and claim.scope == command and call.artifacts:
             return
-        words = shlex.split(command)
+        try:
+            words = shlex.split(command)
+        except ValueError as error:
+            raise ToolError(f"the command of {claim.call} cannot be taken apart") from error
         plain = bool(words) and PurePosixPath(words[0]).name in _GREPS
         options = [word for word in words[1:] if word.startswith("-") and word != claim.pattern]
         named = {claim.pattern, claim.scope} <= set(words[1:])

@@ -321,6 +321,17 @@ def test_the_last_flag_counts(case: Case) -> None:
     assert "gives --pp-size the value 4 in the end" in case.check(PP).why
 
 
+@pytest.mark.parametrize("source", [
+    b"if " + b"not " * 3000 + b"x:\n    y = 1\n",
+    b"if x:\n    pass\n" + b"elif x:\n    pass\n" * 3000 + b"y = 1\n",
+    b"if x:\n\x00    y = 1\n", b"def (:\n", b"", b"\xff\xfe y = 1", b"    y = 1\nelse:\n  z",
+])  # fmt: skip
+def test_hostile_source_is_unverified_and_no_crash(case: Case, source: bytes) -> None:
+    case.add("t2", "grep", source, path="/opt/sglang/server_args.py", package="sglang")
+    claim = {**GUARD, "statement": cite("t2.1", "y = 1"), "condition": cite("t2.1", "x:"), "facts": []}
+    assert case.check(claim).status == "unverified"
+
+
 def test_opinions_are_opinions(case: Case) -> None:
     assert case.check({"type": "opinion", "says": "buy more GPUs"}).status == "opinion"
 
