@@ -58,17 +58,17 @@ def decode(output: bytes) -> Gathered:
                 out.times[probe.decode()] = (int(start), int(end))
             case [b"LL0", b"missing", what]:
                 out.missing.append(what.decode("utf-8", "replace"))
-    for name, parts in chunks.items():
+    for record, parts in chunks.items():
         try:
             data = _decoded(parts)
         except (binascii.Error, ValueError):
-            out.missing.append(f"{name} (its record was damaged)")
+            out.missing.append(f"{record} (its record was damaged)")
             continue
         text = data[-16:].decode("utf-8", "replace")
         if code := _RC.search(text):
-            out.codes[name] = int(code.group(1))
+            out.codes[record] = int(code.group(1))
             data = data[: len(data) - len(code.group(0).encode())]
-        out.records[name] = data
+        out.records[record] = data
     return out
 
 
