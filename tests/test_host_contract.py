@@ -96,6 +96,17 @@ async def test_what_a_command_leaves_behind_is_ended(host: CommandHost, seconds:
     assert left(seconds) == []
 
 
+@pytest.mark.parametrize("timeout_s", [0.01, 0.05, 0.15])
+async def test_a_timeout_during_the_start_leaves_nothing(
+    host: CommandHost, seconds: str, timeout_s: float
+) -> None:
+    result = await host.exec(["sleep", seconds], timeout_s=timeout_s)
+    assert result.outcome in ("timed_out_killed", "refused")
+    await asyncio.sleep(0.3)
+    assert left(seconds) == []
+    assert (await host.exec(["true"])).ok
+
+
 async def test_cancel_leaves_nothing_running(host: CommandHost, seconds: str) -> None:
     task = asyncio.create_task(host.exec(["sh", "-c", STUBBORN, seconds]))
     await started(seconds)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from evals.bench_flood import measure
+from evals.loopback_sshd import NoServer
 from tests.sshd_fixtures import HOST_KINDS, any_host, left, odd_seconds
 from tools.execution import CommandHost
 
@@ -48,6 +50,12 @@ async def test_one_line_of_a_gigabyte(host: CommandHost) -> None:
     assert (await host.exec(["true"])).ok
 
 
+async def test_an_exit_of_zero_on_our_term_is_no_success(host: CommandHost) -> None:
+    script = "trap 'exit 0' TERM; while :; do echo flood; done"
+    result = await host.exec(["sh", "-c", script], max_bytes=10_000)
+    assert (result.outcome, result.truncated, result.ok) == ("signaled", True, False)
+
+
 async def test_output_of_exactly_the_limit_is_whole(host: CommandHost) -> None:
     result = await host.exec(["head", "-c", "100000", "/dev/zero"], max_bytes=100_000)
     assert result.ok
@@ -68,3 +76,14 @@ async def test_eight_timeouts_at_once(host: CommandHost, seconds: str) -> None:
     results = await asyncio.gather(*(host.exec(["sleep", seconds], timeout_s=1) for _ in range(8)))
     assert {result.outcome for result in results} == {"timed_out_killed"}
     assert left(seconds) == []
+
+
+async def test_a_hundred_megabytes_cost_little_memory() -> None:
+    try:
+        floods = await measure(whole=False)
+    except NoServer as error:
+        pytest.skip(str(error))
+    assert len(floods) == 3
+    for flood in floods:
+        assert flood.ok, flood
+        assert flood.read_mb > 4

@@ -142,10 +142,15 @@ class CommandHost(ABC):
     async def _settled(self, run_id: str, running: Running) -> tuple[Outcome, str]:
         detail = ""
         if not running.closed:
+            ended = running.ended
             gone = await self._shielded(self._end(run_id, running))
             detail = "killed: more output than asked for" if running.over else "processes it left were killed"
-            if not gone and not running.ended:
+            if not ended and not running.ended and not gone:
                 return "timed_out_orphan", f"{detail}, but it may still run"
+            if not ended and gone:
+                # However it answered our TERM, an exit code of 0 included: it did not finish its work.
+                running.signal = running.signal or "TERM"
+                return "signaled", detail
         if running.exit_code is not None:
             return "exited", detail
         if running.signal is not None:
