@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import typing
 from collections.abc import Iterator
 
 from agent.quotes import Found, StoredText
 
+Origin = typing.Literal["command line", "source", "data"]
 Literal = bool | int | float | str | None
 """What the text of a value stands for in a condition."""
 
@@ -47,17 +49,25 @@ def _spellings(name: str) -> list[str]:
     return list(dict.fromkeys([plain, group, *others]))
 
 
-def literal(text: str) -> Literal:
-    """Return what the text of a value stands for: a boolean, None, a number, or the text without quotes."""
-    bare = text.strip()
+def literal(seen: str, *, origin: Origin = "data") -> Literal:
+    """Return what the text of a value stands for: a boolean, None, a number, or the text without quotes.
+
+    On a command line nothing stands for None; what is quoted in source is a string; in data only what is not
+    quoted can be null.
+    """
+    bare = seen.strip()
+    quoted = len(bare) > 1 and bare[0] in "\"'" and bare[-1] == bare[0]
+    bare = bare[1:-1] if quoted else bare
+    if quoted and origin == "source":
+        return bare
+    if bare in {"None", "null"}:
+        return bare if quoted or origin == "command line" else None
     if bare.lower() in {"true", "false"}:
         return bare.lower() == "true"
-    if bare in {"None", "null"}:
-        return None
     if _NUMBER.fullmatch(bare):
         number = float(bare)
         return int(number) if number.is_integer() and "." not in bare else number
-    return bare.strip("\"'")
+    return bare
 
 
 def same_value(left: str, right: str) -> bool:
@@ -72,8 +82,8 @@ def _pattern(name: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w-])(-{{0,2}})(?:{flexible})(?![\w-])")
 
 
-def gives(place: Found, name: str, value: str) -> bool:
-    """Tell whether the quoted text gives ``name`` the value, outside comments.
+def gives(place: Found, name: str, value: str) -> str | None:
+    """Return the value as it is written where the quote gives it to ``name``, outside comments; else None.
 
     What follows the quote is looked at only to see where its last word ends: a value cannot be cut short.
     """
@@ -82,13 +92,13 @@ def gives(place: Found, name: str, value: str) -> bool:
         if _in_comment(place, match.start()):
             continue
         if match.group(1) and literal(value) is True and _ends_bare(text, match.end()):
-            return True
+            return "true"
         for end, seen in _values_after(text, match.end()):
             if end <= len(place.raw) and same_value(seen, value):
-                return True
+                return seen
         if _spelled_out(place.raw, match.end(), value):
-            return True
-    return False
+            return value
+    return None
 
 
 def _in_comment(place: Found, position: int) -> bool:

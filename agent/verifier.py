@@ -142,24 +142,25 @@ class _Verifier:
         return places[0]
 
     def _setting(self, claim: SettingClaim) -> None:
-        ref = self._value(claim.name, claim.value, claim.cite)
+        ref, _ = self._value(claim.name, claim.value, claim.cite)
         if claim.layer == "requested" and ref.package:
             raise ToolError(f"{ref.handle} is installed source, which says nothing of what was requested")
         if claim.layer == "default" and (_is_command_line(ref) or ref.path is None):
             raise ToolError(f"{ref.handle} ({ref.label}) is no source file, so it shows no default")
 
-    def _value(self, name: str, value: str, cite: Cite) -> ArtifactRef:
-        """Check that the quote gives the name this value, and that a cited command line means it."""
+    def _value(self, name: str, value: str, cite: Cite) -> tuple[ArtifactRef, str]:
+        """Return where the quote gives the name this value, and how; a cited command line must mean it."""
         ref, places = self._places(cite)
-        giving = next((place for place in places if gives(place, name, value)), None)
-        if giving is None:
+        given = ((place, seen) for place in places if (seen := gives(place, name, value)) is not None)
+        place, seen = next(given, (None, ""))
+        if place is None:
             raise ToolError(f"the quote in {ref.handle} does not give {name} the value {value}")
-        self._cited.append(citation(ref, giving))
+        self._cited.append(citation(ref, place))
         if _is_command_line(ref):
             meant = flag_on_command_line(self._texts.of(ref), name)
             if meant is not None and not same_value(meant, value):
                 raise ToolError(f"the command line in {ref.handle} gives {name} the value {meant} in the end")
-        return ref
+        return ref, seen
 
     def _guard(self, claim: GuardClaim) -> None:
         if claim.statement.artifact != claim.condition.artifact:
@@ -196,12 +197,14 @@ class _Verifier:
         return self._sources[key]
 
     def _fact(self, fact: GuardFact, source: ArtifactRef) -> Literal:
-        ref = self._value(fact.name, fact.value, fact.cite)
+        ref, seen = self._value(fact.name, fact.value, fact.cite)
         if ref.host != source.host:
             raise ToolError(f"the fact {fact.name} is from {ref.host}, the source from {source.host}")
         if ref.package:
             self._not_overridden(fact, ref)
-        return literal(fact.value)
+        return literal(
+            seen, origin="source" if ref.package else "command line" if _is_command_line(ref) else "data"
+        )
 
     def _not_overridden(self, fact: GuardFact, ref: ArtifactRef) -> None:
         """Refuse a default as a fact when a stored command line of that host sets the flag otherwise."""

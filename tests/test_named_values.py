@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from agent.arithmetic import compute
-from agent.named_values import flag_on_command_line, gives, same_value
+from agent.named_values import flag_on_command_line, gives, literal, same_value
 from agent.quotes import StoredText
 from tests.ledger_bench import CMDLINE
 from tools.contract import ToolError
@@ -36,7 +36,15 @@ from tools.contract import ToolError
 ])  # fmt: skip
 def test_named_values(text: str, quote: str, name: str, value: str, right: bool) -> None:
     place = next(StoredText(text.encode()).find(quote))
-    assert gives(place, name, value) is right
+    assert (gives(place, name, value) is not None) is right
+
+
+def test_null_is_none_only_where_it_can_be() -> None:
+    assert literal("null") is None and literal("None", origin="source") is None
+    assert literal('"null"') == "null" == literal('"null"', origin="source")
+    assert literal("None", origin="command line") == "None"
+    assert literal('"8"', origin="source") == "8" and literal('"8"') == 8
+    assert literal("0.5") == 0.5 and literal("fa3") == "fa3" and literal("True") is True
 
 
 def test_values_and_flags() -> None:

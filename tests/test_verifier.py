@@ -303,6 +303,22 @@ def test_unknown_guards_say_unknown(case: Case) -> None:
     assert case.check({**quiet, "verdict": "false"}).status == "verified"
 
 
+@pytest.mark.parametrize(("text", "value", "verdict"), [
+    ('    mode: str = "null"', "null", "true"),
+    ("    mode: str | None = None", "None", "false"),
+    ("    mode: str | None = None", "null", "false"),
+])  # fmt: skip
+def test_a_string_null_is_not_none(case: Case, text: str, value: str, verdict: str) -> None:
+    source = (
+        f"class A:\n{text}\n    def f(self):\n        if self.mode is not None:\n            self.x = 1\n"
+    )
+    case.add("t2", "grep", source.encode(), path="/x.py", package="p")
+    claim = {**GUARD, "statement": cite("t2.1", "self.x = 1"), "verdict": verdict,
+             "condition": cite("t2.1", "if self.mode is not None:"),
+             "facts": [fact("mode", value, "t2.1", text.strip())]}  # fmt: skip
+    assert case.check(claim).status == "verified"
+
+
 def test_a_default_is_no_fact_when_the_command_line_says_otherwise(case: Case) -> None:
     claim = {**ELIF, "verdict": "false",
              "facts": [*GUARD["facts"], fact("pp_size", "1", "t2.1", "pp_size: int = 1")]}  # fmt: skip
