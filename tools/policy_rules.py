@@ -100,6 +100,7 @@ _KINDS: Mapping[str, re.Pattern[str]] = {
     "int": re.compile(r"[+-]?[0-9]+"),
     "count": re.compile(r"[+-]?[0-9]+[A-Za-z]{0,3}"),
     "word": re.compile(r"[A-Za-z0-9_@%+=:,./][A-Za-z0-9_@%+=:,./*-]*"),
+    "label": re.compile(r"[A-Za-z0-9_,:.%+@][A-Za-z0-9_,:.%+@-]*"),
     "text": re.compile(r".*"),
 }
 

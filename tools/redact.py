@@ -130,7 +130,7 @@ def _shapes(data: bytes) -> bytes:
 
 
 def _starts_word(data: bytes, start: int) -> bool:
-    r"""Tell whether a word starts here; letters of escapes such as ``\n`` and ``ESC[1m`` are no part of it."""
+    r"""Tell whether a word starts here; letters of escapes such as ``\n`` and ``ESC[1m`` are not of it."""
     return _ESCAPE_BEFORE.search(data, max(0, start - 12), start) is not None
 
 
