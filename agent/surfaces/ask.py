@@ -17,11 +17,15 @@ from agent.config import Settings, load_settings
 from agent.errors import ExitCode, UsageError
 from agent.events import Ended, Live, Started
 from agent.state import Conclusion, Mode
-from agent.surfaces.targets import is_lab, open_host, say
+from agent.surfaces.targets import is_fresh, is_lab, open_host, release, say
 
 if TYPE_CHECKING:
     from agent.models import Model
     from agent.session import Session
+
+
+OWNED = "started-host"
+"""File in a session's folder that names the host started for it, for `--resume` and for its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +64,10 @@ async def _run(options: AskOptions) -> ExitCode:
         _handle_signals(session)
         async for event in session.ask(None):
             show(event)
-        return _finish(options, session)
+        code = _finish(options, session)
+        if session.ended is not None:
+            _give_back(session.folder, settings)
+        return code
 
 
 def _settings(options: AskOptions) -> Settings:
@@ -89,9 +96,12 @@ async def _open(options: AskOptions, settings: Settings, stack: AsyncExitStack) 
     if options.resume is None:
         host = await stack.enter_async_context(open_host(options.host, settings, _progress(options)))
         scenario = options.host.partition(":")[2].partition("#")[0] if is_lab(options.host) else None
-        return Session.start(
+        session = Session.start(
             settings, model, {host.name: host}, options.symptom, options.mode, scenario=scenario
         )
+        if is_fresh(options.host):
+            (session.folder / OWNED).write_text(host.name)
+        return session
     started = threads.started(settings, options.resume)
     hosts = {}
     for name in started.hosts:
@@ -125,6 +135,14 @@ def _view(options: AskOptions) -> Callable[[Live], None]:
 def _print_event(event: Live) -> None:
     sys.stdout.write(event.model_dump_json() + "\n")
     sys.stdout.flush()
+
+
+def _give_back(folder: Path, settings: Settings) -> None:
+    """End the host that this investigation started; one that a person started stays."""
+    owned = folder / OWNED
+    if owned.is_file():
+        release(owned.read_text(), settings)
+        owned.unlink()
 
 
 def _handle_signals(session: Session) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from contextlib import AsyncExitStack
 from typing import Any
 
 from pydantic import ValidationError
 
 from agent.config import load_settings
 from agent.errors import LeadlineError, UsageError
-from agent.surfaces.targets import open_host, say
+from agent.surfaces.targets import is_fresh, open_host, release, say
 from tools.artifacts import ArtifactStore
 from tools.contract import Args, Tool, ToolContext, ToolError
 
@@ -56,7 +57,10 @@ async def _call(host: str, tool: Tool[Any], args: Args, *, allow_load: bool, sen
             "allow_send_rg": send_rg or settings.tools.allow_send_rg,
         }
     )
-    async with open_host(host, settings, say) as connected:
+    async with AsyncExitStack() as stack:
+        connected = await stack.enter_async_context(open_host(host, settings))
+        if is_fresh(host):
+            stack.callback(release, connected.name, settings)
         named = (
             args.model_copy(update={"host": connected.name}) if "host" in type(args).model_fields else args
         )

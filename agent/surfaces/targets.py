@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import entry_points
+from typing import Protocol
 
 from agent.config import Settings
 from agent.errors import HostUnreachable, UsageError
@@ -13,6 +15,19 @@ from tools.contract import Host
 from tools.host import ConnectError, HostTarget, connect
 
 GROUP = "leadline.hosts"
+Say = Callable[[str], None]
+
+
+class HostPlugin(Protocol):
+    """Provide hosts under a scheme; registered as a module under the entry point ``leadline.hosts``."""
+
+    def resolve(self, name: str, settings: Settings, progress: Say) -> HostTarget:
+        """Return where the host is, starting it when it has to be; may take long."""
+        ...
+
+    def release(self, name: str, settings: Settings) -> None:
+        """Give back a host that `resolve` started."""
+        ...
 
 
 def say(text: str) -> None:
@@ -25,23 +40,41 @@ def is_lab(name: str) -> bool:
     return name.startswith("lab:")
 
 
-async def resolve(name: str, settings: Settings, progress: Callable[[str], None]) -> HostTarget:
+def is_fresh(name: str) -> bool:
+    """Tell whether resolving the name starts a host of our own, which we then give back."""
+    return _plugin(name) is not None and "#" not in name
+
+
+def _plugin(name: str) -> HostPlugin | None:
+    scheme, colon, _ = name.partition(":")
+    if not colon:
+        return None
+    for entry in entry_points(group=GROUP, name=scheme):
+        plugin: HostPlugin = entry.load()
+        return plugin
+    return None
+
+
+async def resolve(name: str, settings: Settings, progress: Say) -> HostTarget:
     """Return where a named host is; a scheme before the colon is looked up among the plugins."""
-    scheme, colon, rest = name.partition(":")
-    if colon:
-        for entry in entry_points(group=GROUP, name=scheme):
-            target: HostTarget = await entry.load()(rest, settings, progress)
-            return target
+    plugin = _plugin(name)
+    if plugin is not None:
+        return await asyncio.to_thread(plugin.resolve, name, settings, progress)
     try:
         return HostTarget.parse(name)
     except ValueError as error:
         raise UsageError(str(error)) from error
 
 
+def release(name: str, settings: Settings) -> None:
+    """Give back a host that was started for us."""
+    plugin = _plugin(name)
+    if plugin is not None:
+        plugin.release(name, settings)
+
+
 @asynccontextmanager
-async def open_host(
-    name: str, settings: Settings, progress: Callable[[str], None] = lambda text: None
-) -> AsyncIterator[Host]:
+async def open_host(name: str, settings: Settings, progress: Say = say) -> AsyncIterator[Host]:
     """Connect for the time of the block; raise `HostUnreachable` with what to do."""
     target = await resolve(name, settings, progress)
     try:

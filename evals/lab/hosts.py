@@ -153,6 +153,13 @@ def resolve(name: str, settings: Settings, progress: Progress = lambda text: Non
     return lab.target()
 
 
+def release(name: str, settings: Settings) -> None:
+    """End the lab of a resolved host's name."""
+    ident = lab_id(name)
+    if ident is not None:
+        down(ident, settings)
+
+
 def lab_id(name: str) -> str | None:
     """Return the id in a resolved host's name, ``lab:NAME#ID``."""
     return name.partition("#")[2] or None
@@ -189,7 +196,8 @@ def _package(scenario: Scenario, settings: Settings, progress: Progress) -> Path
     from evals.lab import package
 
     progress(f"source of {scenario.package.name} {scenario.package.version}")
-    return package.fetch(scenario.package.name, scenario.package.version, settings.cache_dir)
+    pin = scenario.package
+    return package.fetch(pin.name, pin.version, settings.cache_dir, progress=progress)
 
 
 def _start(
