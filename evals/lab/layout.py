@@ -160,19 +160,11 @@ def options(
         words += ["--perms", "0755", "--dir", path]
     words += _system(root, python)
     for path in ("/tmp", "/run", "/var", "/home/lab"):
-        words += ["--size", str(_TMPFS_BYTES), "--tmpfs", path]
-    words += [
-        "--dir",
-        "/var/log",
-        "--dir",
-        "/var/tmp",
-        "--dir",
-        "/run/systemd/system",
-        "--perms",
-        "0755",
-        "--dir",
-        "/root",
-    ]
+        mode = "1777" if path == "/tmp" else "0755"
+        words += ["--size", str(_TMPFS_BYTES), "--perms", mode, "--tmpfs", path]
+    for path, mode in (("/var/log", "0755"), ("/var/tmp", "1777"), ("/root", "0700")):
+        words += ["--perms", mode, "--dir", path]
+    words += ["--dir", "/run/systemd/system"]
     words += ["--ro-bind", str(root / "etc"), "/etc", "--bind", str(root / _UNITS), f"/{_UNITS}"]
     for name in _FROM_OUTSIDE:
         words += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"] if (root / "etc" / name).exists() else []

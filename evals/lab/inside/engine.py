@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from evals.lab import simulator
@@ -9,4 +10,6 @@ from evals.lab import simulator
 FACTS_FILE = "/run/lab/engine-facts.json"
 
 if __name__ == "__main__":
+    # What differs between starts of one unit says nothing about the engine's settings.
+    os.environ.pop("INVOCATION_ID", None)  # noqa: TID251 - the environment of the engine's own process
     sys.exit(simulator.main(sys.argv[1:], FACTS_FILE))

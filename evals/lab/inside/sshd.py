@@ -226,8 +226,17 @@ class Shell(asyncssh.SSHServerProcess[bytes]):
             writer.close()
 
 
+class _Files(asyncssh.SFTPServer):
+    """Serve files; say that all went well at the end, which `scp` asks for."""
+
+    def exit(self) -> None:
+        """End the channel as OpenSSH's server does."""
+        with contextlib.suppress(*_GONE):
+            self.channel.exit(0)
+
+
 def _files(channel: SSHChannel[bytes]) -> asyncssh.SFTPServer:
-    return asyncssh.SFTPServer(cast("SSHServerChannel[bytes]", channel))
+    return _Files(cast("SSHServerChannel[bytes]", channel))
 
 
 async def _chunks(stream: IO[bytes]) -> AsyncIterator[bytes]:

@@ -31,7 +31,7 @@ def parse_time(text: str, now: float) -> float:
         return float(word[1:])
     if word.endswith(" ago"):
         return now - _span(word[:-4], text)
-    if word[:1] in "+-":
+    if word.startswith(("+", "-")):
         return now + (1 if word[0] == "+" else -1) * _span(word[1:], text)
     return _calendar(word, today, text)
 
