@@ -16,8 +16,9 @@ import pytest
 
 from tools.artifacts import ArtifactStore
 from tools.contract import Host, ToolContext, ToolError, ToolSettings
+from tools.definitions import is_secret
 from tools.local import LocalHost
-from tools.process import ProcessFacts, effective_settings, forget_process, is_secret, load_process
+from tools.process import ProcessFacts, effective_settings, forget_process, load_process
 
 SERVER = """
 import http.server, json, sys

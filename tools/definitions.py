@@ -9,7 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tools.scopes import UNKNOWN, Module, constant, parse, statements, targets, write_value
+from tools.scopes import UNKNOWN, Module, constant, statements, targets, write_value
+
+HIDDEN: Final = "[value hidden]"
+_SECRET = re.compile(r"key|token|secret|passw|credential|auth", re.IGNORECASE)
+_NOT_SECRET = re.compile(r"token(s|izer|ization|_)|_tokens", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +98,8 @@ class Definitions:
         return next((o for o in self.options.values() if o.dest == dest), None)
 
 
-def read_definitions(engine: Engine, data: bytes) -> Definitions:
-    """Read a settings file; raise `SyntaxError` when it cannot be parsed or lacks the class."""
-    module = parse(data)
+def read_definitions(engine: Engine, module: Module) -> Definitions:
+    """Read a settings file; raise `SyntaxError` when it lacks the class."""
     cls = next((s for s in module.tree.body if isinstance(s, ast.ClassDef) and s.name == engine.cls), None)
     if cls is None:
         raise SyntaxError(f"no class {engine.cls} in it")
@@ -165,6 +168,11 @@ def launch_values(definitions: Definitions, argv: Sequence[str]) -> dict[str, An
         given[option.dest] = _parsed(option, name, words)
     renamed = {dest: name for name, dest in definitions.renames.items()}
     return {renamed.get(dest, dest): value for dest, value in given.items()}
+
+
+def is_secret(name: str) -> bool:
+    """Tell whether a setting or variable of this name holds a secret (counts of tokens do not)."""
+    return bool(_SECRET.search(name)) and not _NOT_SECRET.search(name)
 
 
 def _field(statement: ast.stmt, constants: dict[str, Any]) -> Field | None:

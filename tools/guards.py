@@ -27,11 +27,10 @@ Formula = ast.expr | None
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """Hold one condition that must be true, the first line it comes from, and that line's text."""
+    """Hold one condition that must be true, and the first and last line it comes from."""
 
     line: int
     condition: ast.expr
-    source: str
     last_line: int
 
     @property
@@ -44,13 +43,13 @@ def guards_of(module: Module, way: list[Step]) -> list[Guard]:
     """Return the conditions on a way (see `scopes.steps_to`), outermost first."""
     guards: list[Guard] = []
     for step in way:
-        guards += _entering(module, step)
+        guards += _entering(step)
         body = getattr(step.parent, step.field, None)
         if isinstance(step.child, ast.stmt) and isinstance(body, list):
             for before in body[: step.index]:
                 condition = _ends(module, before)
                 if condition is not None:
-                    guards += _passing(module, before, condition)
+                    guards += _passing(before, condition)
     return [guard for guard in guards if not _holds_always(guard.condition)]
 
 
@@ -82,63 +81,56 @@ def branch_test(way: list[Step]) -> ast.If | None:
     return None
 
 
-def _guard(module: Module, condition: ast.expr, node: ast.AST, end: ast.AST | None = None) -> Guard:
+def _guard(condition: ast.expr, node: ast.AST, end: ast.AST | None = None) -> Guard:
     first = getattr(node, "lineno", 1)
     last = getattr(end or node, "end_lineno", first) or first
-    return Guard(first, condition, _source(module, first, last), last)
+    return Guard(first, condition, last)
 
 
-def _source(module: Module, first: int, last: int) -> str:
-    """Return lines as they stand in the file, at most 8 of them, so that they can be quoted."""
-    lines = module.lines[first - 1 : min(last, first + 7)]
-    return b"\n".join(lines).decode("utf-8", "replace").strip()[:600]
-
-
-def _entering(module: Module, step: Step) -> Iterator[Guard]:
+def _entering(step: Step) -> Iterator[Guard]:
     """Yield what the parent of a step asks for before the child is run."""
     parent, field = step.parent, step.field
     if isinstance(parent, ast.If | ast.IfExp) and field in ("body", "orelse"):
         condition = parent.test if field == "body" else negated(parent.test)
-        yield _guard(module, condition, parent, parent.test)
+        yield _guard(condition, parent, parent.test)
     elif isinstance(parent, ast.BoolOp) and step.index > 0:
         earlier = parent.values[: step.index]
         conditions = earlier if isinstance(parent.op, ast.And) else [negated(value) for value in earlier]
-        yield _guard(module, _all(conditions), earlier[0], earlier[-1])
+        yield _guard(_all(conditions), earlier[0], earlier[-1])
     elif isinstance(parent, ast.While) and field == "body":
-        yield _guard(module, parent.test, parent, parent.test)
+        yield _guard(parent.test, parent, parent.test)
     elif isinstance(parent, ast.For | ast.AsyncFor) and field == "body":
-        yield _guard(module, unknown(f"the loop at line {parent.lineno} has an item"), parent, parent.iter)
+        yield _guard(unknown(f"the loop at line {parent.lineno} has an item"), parent, parent.iter)
     elif isinstance(parent, _LOOPS) and field == "orelse":
-        yield _guard(module, unknown(f"the loop at line {parent.lineno} ends without break"), parent, parent)
+        yield _guard(unknown(f"the loop at line {parent.lineno} ends without break"), parent, parent)
     else:
-        yield from _entering_rarer(module, step)
+        yield from _entering_rarer(step)
 
 
-def _entering_rarer(module: Module, step: Step) -> Iterator[Guard]:
+def _entering_rarer(step: Step) -> Iterator[Guard]:
     parent, field = step.parent, step.field
     if isinstance(parent, ast.ExceptHandler) and field == "body":
         caught = ast.unparse(parent.type) if parent.type else "an exception"
-        yield _guard(module, unknown(f"{caught} is raised before line {parent.lineno}"), parent, parent.type)
+        yield _guard(unknown(f"{caught} is raised before line {parent.lineno}"), parent, parent.type)
     elif isinstance(parent, ast.Try | ast.TryStar) and field == "orelse":
-        yield _guard(module, unknown(f"the try at line {parent.lineno} raises nothing"), parent.body[0])
+        yield _guard(unknown(f"the try at line {parent.lineno} raises nothing"), parent.body[0])
     elif isinstance(parent, ast.Lambda) and field == "body":
-        yield _guard(module, unknown(f"the lambda at line {parent.lineno} is called"), parent)
+        yield _guard(unknown(f"the lambda at line {parent.lineno} is called"), parent)
     elif isinstance(parent, ast.Match) and field == "cases":
-        yield _guard(module, _case_condition(parent, step.index), parent.cases[step.index].pattern)
+        yield _guard(_case_condition(parent, step.index), parent.cases[step.index].pattern)
     elif isinstance(parent, _COMPREHENSIONS) and field != "generators":
         for generator in parent.generators:
             for test in generator.ifs:
-                yield _guard(module, test, test)
-        yield _guard(module, unknown(f"what is iterated at line {parent.lineno} has an item"), parent)
+                yield _guard(test, test)
+        yield _guard(unknown(f"what is iterated at line {parent.lineno} has an item"), parent)
 
 
-def _passing(module: Module, statement: ast.stmt, condition: ast.expr) -> Iterator[Guard]:
+def _passing(statement: ast.stmt, condition: ast.expr) -> Iterator[Guard]:
     """Yield the guard of a statement that must end normally before what follows it is reached."""
     if isinstance(statement, ast.If | ast.While | ast.Assert):
-        yield _guard(module, condition, statement, statement.test)
+        yield _guard(condition, statement, statement.test)
     else:
-        line = statement.lineno
-        yield Guard(line, condition, _source(module, line, line), line)
+        yield Guard(statement.lineno, condition, statement.lineno)
 
 
 def _all(conditions: list[ast.expr]) -> ast.expr:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from tools.definitions import Definitions, Overwrite, launch_values
+from tools.definitions import HIDDEN, Definitions, Overwrite, is_secret, launch_values
 from tools.guards import guards_of
 from tools.scopes import UNKNOWN, Module, Step, enclosing_class, statements, steps_to, targets
 
@@ -54,7 +54,8 @@ class Known:
     def describe(self) -> str:
         """Return ``False (default, line 702)``."""
         place = f", line {self.line}" if self.line else ""
-        return f"{self.value!r} ({self.origin}{place})"
+        value = HIDDEN if is_secret(self.name) else repr(self.value)[:120]
+        return f"{value} ({self.origin}{place})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,17 +5,16 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tools.contract import Host, ToolContext, ToolError
+from tools.definitions import HIDDEN, is_secret
 from tools.launch_line import Flag, engine_of, flags, mask
 
 _SCRIPT = Path(__file__).with_suffix(".sh")
-_SECRET = re.compile(r"key|token|secret|passw|credential|auth", re.IGNORECASE)
 _LIMIT_S = 15.0
 
 
@@ -82,13 +81,6 @@ def effective_settings(answer: object) -> dict[str, Any]:
     states = answer.get("internal_states")
     inner = states[0] if isinstance(states, list) and states and isinstance(states[0], dict) else answer
     return {str(name): value for name, value in inner.items() if not is_secret(str(name))}
-
-
-def is_secret(name: str) -> bool:
-    """Tell whether a setting or variable of this name holds a secret (counts of tokens do not)."""
-    return bool(_SECRET.search(name)) and not re.search(
-        r"token(s|izer|ization|_)|_tokens", name, re.IGNORECASE
-    )
 
 
 def _records(output: bytes) -> tuple[dict[str, bytes], list[str]]:
@@ -166,7 +158,7 @@ def _start_time(stat: str) -> int:
 
 def _environ(text: str) -> dict[str, str]:
     pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
-    return {name: "[value hidden]" if is_secret(name) else value for name, _, value in pairs}
+    return {name: HIDDEN if is_secret(name) else value for name, _, value in pairs}
 
 
 def _server_answer(answer: str) -> tuple[dict[str, Any], tuple[str, ...]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -45,10 +46,6 @@ class Module:
     tree: ast.Module
     memo: dict[Any, Any] = field(default_factory=dict)
 
-    def text(self, first: int, last: int | None = None) -> str:
-        """Return lines ``first`` to ``last`` (counted from 1) as one line with single spaces."""
-        return " ".join(b" ".join(self.lines[first - 1 : last or first]).decode("utf-8", "replace").split())
-
 
 @dataclass(frozen=True, slots=True)
 class Use:
@@ -62,10 +59,15 @@ class Use:
 
 def parse(data: bytes) -> Module:
     """Parse a file; raise `SyntaxError` when this interpreter cannot read it."""
+    collecting = gc.isenabled()
+    gc.disable()  # A large tree sets the collector off again and again, which takes longer than parsing.
     try:
         tree = ast.parse(data)
     except (ValueError, RecursionError, MemoryError) as error:
         raise SyntaxError(f"cannot be parsed: {type(error).__name__}") from error
+    finally:
+        if collecting:
+            gc.enable()
     return Module(data, data.split(b"\n"), tree)
 
 
