@@ -33,6 +33,8 @@ from agent.state import (
 )
 from tools.artifacts import ArtifactStore
 
+__all__ = ["CaseFile", "build", "settings_table", "to_json", "to_markdown", "what"]
+
 _E = TypeVar("_E")
 _SUMMED = ("concurrency", "output_throughput", "tok_s_per_request", "mean_ttft_ms", "mean_tpot_ms")
 
