@@ -15,12 +15,13 @@ import io
 import json
 import os
 import traceback
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TextIO
 
 from evals.lab.engine_facts import Hardware
 from evals.lab.engine_host import HostAnswers
@@ -60,7 +61,7 @@ class Effective:
     """Environment variables the argument code set."""
     exit_code: int = 0
     output: str = ""
-    """What the parser printed before it ended the process (usage, help)."""
+    """What the parser printed before it ended the process (usage, help), and warnings."""
     error: str = ""
     """Type of the exception that ended it."""
     message: str = ""
@@ -97,7 +98,13 @@ def derive(
         whole=frozenset(f"{package_dir.name}.srt.{name}" for name in WHOLE_MODULES),
     )
     try:
-        with _no_collection(), package, redirect_stdout(stdout), redirect_stderr(stderr):
+        with (
+            _no_collection(),
+            _warnings_to(stderr),
+            package,
+            redirect_stdout(stdout),
+            redirect_stderr(stderr),
+        ):
             _run(package, list(argv), result)
     except StandInUsed as error:
         raise LabArgumentError(f"{package_dir}: {error}") from error
@@ -112,6 +119,26 @@ def derive(
     result.logs = host.logs
     result.environ = {k: v for k, v in host.environ.items() if (environ or {}).get(k) != v}
     return result
+
+
+@contextmanager
+def _warnings_to(stream: TextIO) -> Iterator[None]:
+    """Write warnings as the interpreter of the engine would, whatever ours does with them."""
+
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        stream.write(warnings.formatwarning(message, category, filename, lineno))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        warnings.showwarning = show
+        yield
 
 
 @contextmanager

@@ -50,19 +50,14 @@ def run(scenario: Mapping[str, Any], argv: Sequence[str]) -> int:
     )
     for _, text in effective.logs if effective.stage != "parse" else ():
         log.line(text)
+    if effective.output:
+        (sys.stderr if effective.exit_code or effective.starts else sys.stdout).write(effective.output)
     if not effective.starts:
-        return _refuse(log, effective)
+        if effective.trace:
+            log.raw(effective.trace)
+        return effective.exit_code
     log.line(f"server_args={effective.text}")
     return asyncio.run(_serve(facts, effective, log))
-
-
-def _refuse(log: EngineLog, effective: Effective) -> int:
-    """Say why the arguments were refused, as the engine does, and return the exit code."""
-    if effective.output:
-        (sys.stderr if effective.exit_code else sys.stdout).write(effective.output)
-    if effective.trace:
-        log.raw(effective.trace)
-    return effective.exit_code
 
 
 async def _serve(scenario: Scenario, effective: Effective, log: EngineLog) -> int:

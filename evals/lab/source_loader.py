@@ -42,7 +42,7 @@ class _LazyBuiltins(dict[str, Any]):
 
 
 @lru_cache(maxsize=256)
-def _statements(path: str) -> tuple[tuple[ast.stmt, frozenset[str], frozenset[str]], ...]:
+def _statements(path: str, changed_ns: int) -> tuple[tuple[ast.stmt, frozenset[str], frozenset[str]], ...]:
     tree = ast.parse(Path(path).read_text(encoding="utf-8"), path)
     return tuple((stmt, frozenset(_bound(stmt)), frozenset(_touched(stmt))) for stmt in tree.body)
 
@@ -92,7 +92,7 @@ class SourceModule(ModuleType):
             self.__path__ = [str(path.parent)]
         self.package = package
         self._facts = package.facts.get(name, {})
-        self._statements = _statements(str(path))
+        self._statements = _statements(str(path), path.stat().st_mtime_ns)
         self._done: set[int] = set()
         self._globals = vars(self)
         self._globals["__builtins__"] = _LazyBuiltins(self)
