@@ -27,7 +27,7 @@ def seconds() -> str:
 
 async def test_a_flood_is_stopped_and_told(host: CommandHost) -> None:
     result = await host.exec(["yes", "flood"], max_bytes=100_000)
-    assert result.truncated
+    assert (result.outcome, result.truncated) == ("signaled", True)
     assert not result.ok
     assert not result.stdout.complete
     assert len(result.stdout.head) == len(result.stdout.tail) == 50_000
