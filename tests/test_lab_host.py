@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from evals.lab.commands import app
 from evals.lab.hosts import Lab, LabGone
 from evals.lab.scenario import load
 from tests.lab_fixtures import lab_settings, need_sandbox, processes_inside, running, said, ssh, tiny
+from tools import host as host_port
 
 pytestmark = pytest.mark.lab
 
@@ -97,6 +99,17 @@ async def test_ports_inside_are_reached_by_forwarding(lab: Lab) -> None:
         assert (await reader.read()).endswith(b"first\n")
         with pytest.raises(asyncssh.ChannelOpenError):
             await link.open_connection("192.0.2.1", 80)
+
+
+async def test_the_host_port_reaches_a_lab(lab: Lab, settings: Settings) -> None:
+    host = await host_port.connect(hosts.resolve(lab.name, settings), settings)
+    try:
+        result = await host.exec(["sh", "-c", "cat /etc/hostname; exit 4"])
+        assert (result.stdout.data, result.exit_code, result.host) == (b"tiny-01\n", 4, lab.name)
+        late = await host.exec(["sleep", "20"], timeout_s=0.3)
+        assert late.outcome == "timed_out_killed"
+    finally:
+        await host.close()
 
 
 async def test_only_the_labs_own_key_gets_in(lab: Lab) -> None:
@@ -263,6 +276,7 @@ def test_a_machine_without_namespaces_is_told_what_to_do(
     assert "user namespaces are not available" in caught.value.what
     assert "No permissions" in caught.value.what
     assert caught.value.do
+    assert all(hosts.Lab.read(path) for path in (settings.state_dir / "labs").glob("*"))
 
 
 def test_unknown_scenario_and_malformed_names(settings: Settings) -> None:
@@ -311,3 +325,23 @@ def test_the_founding_host(settings: Settings) -> None:
         assert apps.splitlines() == [f"{pid}, /opt/sglang/venv/bin/python"] * 8
         assert "sm120: triton attention crashed" in said(lab, "systemctl cat sglang-kimi")
         assert ssh(lab, "grep -rl 'hazards' /models /etc /home /var /opt/sglang/venv/*.cfg").returncode == 1
+
+
+def test_a_host_whose_capture_fails_says_so_and_comes_back(settings: Settings) -> None:
+    plan = load("kimi-k26-pp8-capturefails")
+    launch = plan.units["sglang-kimi.service"].launch
+    assert launch is not None
+    folder = "/etc/systemd/system/sglang-kimi.service.d"
+    line = shlex.join(word for word in launch.argv if word != "--disable-cuda-graph")
+    wait = "for i in $(seq 200); do {} && break; sleep 0.05; done"
+    with running(plan, settings) as lab:
+        assert "illegal memory access" in said(lab, "journalctl -u sglang-kimi -b -1 -o cat")
+        text = shlex.quote(f"[Service]\nExecStart=\nExecStart={line}\n")
+        said(lab, f"mkdir {folder} && printf {text} > {folder}/a.conf && systemctl daemon-reload")
+        said(lab, "systemctl restart sglang-kimi")
+        said(lab, wait.format("systemctl show sglang-kimi -p SubState --value | grep -q auto-restart"))
+        assert "Capture cuda graph failed" in said(lab, "journalctl -u sglang-kimi -b -n 20 -o cat")
+        assert ssh(lab, "curl -s localhost:30000/health").returncode == 7
+        said(lab, f"rm {folder}/a.conf && systemctl daemon-reload && systemctl restart sglang-kimi")
+        said(lab, wait.format("curl -sf localhost:30000/health"))
+        assert said(lab, "systemctl is-active sglang-kimi") == "active\n"

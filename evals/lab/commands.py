@@ -12,7 +12,7 @@ import typer
 if TYPE_CHECKING:
     from evals.lab.hosts import Lab
 
-app = typer.Typer(help="Simulated hosts reached over real SSH.", no_args_is_help=True)
+app = typer.Typer(help="Simulated hosts reached over real SSH.", no_args_is_help=True, add_completion=False)
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
 
 

@@ -58,8 +58,9 @@ def _row(scenario: Scenario, line: Line, at: float, text: str, now: float) -> di
 
 
 def _text_lines(line: Line) -> Iterator[tuple[float, str]]:
-    for number, text in enumerate(line.text.rstrip("\n").split("\n")):
-        yield number * _LINE_GAP_S, text or " "
+    lines = [text for text in line.text.split("\n") if text]  # journald drops empty ones
+    for number, text in enumerate(lines):
+        yield number * _LINE_GAP_S, text
 
 
 def batches(load: Load) -> list[int]:

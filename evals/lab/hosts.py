@@ -184,7 +184,9 @@ def up(
     try:
         return _start(plan, package, folder, settings, progress, idle_s, timeout_s)
     except SandboxError:
-        raise  # the folder stays: the message points to the log in it
+        if Lab.read(folder) is None:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise  # once there was a lab its folder stays: the message points to the log in it
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -209,8 +211,11 @@ def _start(
     idle_s: float,
     timeout_s: float,
 ) -> Lab:
+    from compileall import compile_dir
+
     from evals.lab import history, layout
 
+    compile_dir(Path(__file__).parent, maxlevels=1, quiet=2)  # inside the sandbox it is read-only
     python = layout.Interpreter()
     root = folder / "host"
     cache = settings.cache_dir / "lab-settings"

@@ -237,10 +237,10 @@ def _library_folders() -> list[Path]:
 
 
 def init(python: Interpreter) -> list[str]:
-    """Return the command of process 1; descriptors are put in after the first two words."""
+    """Return the command of process 1; its descriptors are appended."""
     script = "/run/lab/src/evals/lab/inside/init.py"
     folders = [f"/run/lab/lib/{number}" for number in range(len(_library_folders()))]
-    return [str(python.executable), script, "/run/lab/src", *folders]
+    return [str(python.executable), "-SE", script, "/run/lab/src", *folders]
 
 
 def hardware(scenario: Scenario) -> dict[str, Any]:

@@ -141,7 +141,7 @@ def start(
     info, info_end = os.pipe()
     descriptors = (listener.fileno(), config_fd, report_end)
     argv = [bwrap(), *options, "--as-pid-1", "--info-fd", str(info_end)]
-    argv += ["--", *init[:2], *(str(descriptor) for descriptor in descriptors), *init[2:]]
+    argv += ["--", *init, *(str(descriptor) for descriptor in descriptors)]
     try:
         with log.open("wb") as output:
             subprocess.run(
@@ -162,7 +162,7 @@ def start(
     if process is None:
         os.close(report)
         said = log.read_text(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
-        raise why_not() or SandboxError(f"the lab's sandbox did not start: {said[0]}", do=f"see {log}")
+        raise why_not() or SandboxError(f"the lab's sandbox did not start: {said[0]}")
     return Started(process, report, log)
 
 

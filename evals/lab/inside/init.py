@@ -1,6 +1,6 @@
 """Process 1 of a lab host: journal, services, the stand-ins' socket, and the SSH server.
 
-Started as ``python init.py LISTEN_FD CONFIG_FD REPORT_FD PATHS...``; it reports ``ssh``, then ``ready`` or
+Started as ``python init.py PATHS... LISTEN_FD CONFIG_FD REPORT_FD``; it reports ``ssh``, then ``ready`` or
 ``failed``.
 """
 
@@ -127,8 +127,8 @@ async def _main(listener: socket.socket, config: dict[str, Any], report: Report)
 
 def main() -> None:
     """Take over the descriptors and run until told to stop, or idle for too long."""
-    listen_fd, config_fd, report_fd = (int(word) for word in sys.argv[1:4])
-    sys.path.extend(sys.argv[4:])
+    listen_fd, config_fd, report_fd = (int(word) for word in sys.argv[-3:])
+    sys.path[:1] = sys.argv[1:-3]
     for descriptor in (listen_fd, report_fd):
         os.set_inheritable(descriptor, False)
     with os.fdopen(config_fd) as stream:
