@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
+
+from agent.surfaces import plugins
 
 GROUP = "leadline.commands"
 
@@ -18,22 +19,16 @@ class OpenGroup(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the built-in commands in their order, then the registered ones."""
         own = super().list_commands(ctx)
-        return [*own, *sorted(set(_registered()) - set(own))]
+        return [*own, *sorted(set(plugins.registered(GROUP)) - set(own))]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a built-in command, else load the registered one."""
         own = super().get_command(ctx, cmd_name)
         if own is not None:
             return own
-        entry = _registered().get(cmd_name)
-        if entry is None:
-            return None
         try:
-            return typer.main.get_command(entry.load())
+            registered = plugins.load(GROUP, cmd_name)
         except ImportError as error:
             sys.stderr.write(f"leadline: command {cmd_name} cannot be loaded: {error}\n")
             return None
-
-
-def _registered() -> dict[str, EntryPoint]:
-    return {entry.name: entry for entry in entry_points(group=GROUP)}
+        return None if registered is None else typer.main.get_command(registered)

@@ -6,11 +6,11 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from importlib.metadata import entry_points
 from typing import Protocol
 
 from agent.config import Settings
 from agent.errors import HostUnreachable, UsageError
+from agent.surfaces import plugins
 from tools.contract import Host
 from tools.host import ConnectError, HostTarget, connect
 
@@ -49,10 +49,8 @@ def _plugin(name: str) -> HostPlugin | None:
     scheme, colon, _ = name.partition(":")
     if not colon:
         return None
-    for entry in entry_points(group=GROUP, name=scheme):
-        plugin: HostPlugin = entry.load()
-        return plugin
-    return None
+    plugin: HostPlugin | None = plugins.load(GROUP, scheme)
+    return plugin
 
 
 async def resolve(name: str, settings: Settings, progress: Say) -> HostTarget:
