@@ -87,7 +87,8 @@ def to_markdown(case: CaseFile) -> str:
     from agent import inert
     from prompts.render import render
 
-    words = {"line": inert.line, "prose": inert.prose, "code": inert.code, "block": inert.block}
+    words = {"line": inert.line, "prose": inert.prose, "code": inert.code}
+    words |= {"cell": inert.cell, "block": inert.block}
     return render("case", case=case, settings=settings_table(case), **words)
 
 

@@ -43,8 +43,16 @@ class Source:
     """Hold parsed source and how its line numbers relate to the file's."""
 
     tree: ast.Module
-    text: str
+    rows: list[bytes]
     shift: int
+
+    def text(self, node: ast.expr) -> str:
+        """Return the source of an expression; `ast.get_source_segment` splits the whole file each time."""
+        first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
+        rows = self.rows[first : last + 1]
+        rows[-1] = rows[-1][: node.end_col_offset]
+        rows[0] = rows[0][node.col_offset :]
+        return b"\n".join(rows).decode("utf-8", "replace")
 
     def lines(self, node: ast.AST) -> tuple[int, int]:
         """Return the first and last line of a node, as the file counts them."""
@@ -68,7 +76,11 @@ def parse(stored: StoredText) -> Source:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                return Source(ast.parse(text), text, stored.first_line - 1 - added)
+                return Source(
+                    ast.parse(text),
+                    text.encode("utf-8", "replace").split(b"\n"),
+                    stored.first_line - 1 - added,
+                )
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue
     raise ToolError("the cited output is not Python that can be parsed; cite the whole function or file")
@@ -156,8 +168,8 @@ def quoted(source: Source, guard: Guard, condition: Found) -> bool:
     for test in guard.tests:
         first, last = source.lines(test)
         if condition.lines[0] <= first and last <= condition.lines[1]:
-            segment = ast.get_source_segment(source.text, test) or ""
-            if segment and _bare(segment) in _bare(condition.raw):
+            segment = _bare(source.text(test))
+            if segment and segment in _bare(condition.raw):
                 return True
     return False
 

@@ -24,17 +24,21 @@ def line(text: str) -> str:
 
 
 def prose(text: str) -> str:
-    """Return ``text`` as paragraphs of plain words, split at blank lines."""
-    paragraphs = re.split(r"\n\s*\n", text.strip())
-    return "\n\n".join(line(paragraph) for paragraph in paragraphs)
+    """Return ``text`` as paragraphs of plain words, one a line of it."""
+    return "\n\n".join(line(row) for row in text.splitlines() if row.strip())
 
 
 def code(text: str) -> str:
-    """Return ``text`` as inline code; also safe in a table cell."""
-    flat = printable(" ".join(text.split())).replace("|", "\\|") or " "
+    """Return ``text`` as inline code, for use outside tables."""
+    flat = printable(" ".join(text.split())) or " "
     fence = "`" * (_longest_run(flat) + 1)
     pad = " " if flat.startswith("`") or flat.endswith("`") else ""
     return f"{fence}{pad}{flat}{pad}{fence}"
+
+
+def cell(text: str) -> str:
+    """Return ``text`` as inline code in a table, where a bar would end the cell even in code."""
+    return code(text.replace("|", "\\|"))
 
 
 def block(text: str, indent: str = "") -> str:

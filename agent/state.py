@@ -47,7 +47,8 @@ class Citation(Record):
 
     def render(self) -> str:
         """Return ``host:path:line@version#sha256`` with the digest shortened."""
-        where = self.path or self.label
+        short = self.label if len(self.label) <= 60 else f"{self.label[:57]}..."
+        where = self.path or f"{self.artifact} ({short})"
         version = f"@{self.version}" if self.version else ""
         return f"{self.host}:{where}:{self.lines[0]}{version}#{self.sha256[:12]}"
 

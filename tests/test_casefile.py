@@ -256,7 +256,8 @@ def test_a_simulated_host_is_said_first(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("word", [EVIL, "- list", "1. one", "a|b", "&lt;b&gt;", "$x$ ~~y~~ _z_ \\", "`"])
 def test_text_of_any_origin_stays_text(tmp_path: Path, word: str) -> None:
-    plain, story = whole(tmp_path / "a"), whole(tmp_path / "b", word)
+    same_shape = "\n".join("plain" for _ in word.splitlines())
+    plain, story = whole(tmp_path / "a", same_shape), whole(tmp_path / "b", word)
     expected, text = (to_markdown(build(each.events, each.store)) for each in (plain, story))
     kinds = [
         [token.type for token in parse(each) if token.type not in {"text", "text_special"}]
@@ -269,6 +270,7 @@ def test_text_of_any_origin_stays_text(tmp_path: Path, word: str) -> None:
 
 def test_what_is_unseen_becomes_visible() -> None:
     assert inert.code("a\u202eb") == "`a<U+202E>b`"
+    assert inert.code("a|b") == "`a|b`" and inert.cell("a|b") == "`a\\|b`"
     assert inert.block("a\x1b[2J\r\n````\nb") == "`````text\na\\x1b[2J\n````\nb\n`````"
     assert inert.code("``x") == "``` ``x ```"
     assert inert.line("  a_b\n*c* ") == "a_b \\*c\\*"

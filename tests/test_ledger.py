@@ -81,7 +81,7 @@ def test_quotes_must_be_there(bench: Bench) -> None:
     said = bench.cite("H1", "P2", "log", log, "#running-req:   1,\n cuda graph: False", lines=(100, 101))
     assert said["matched"] is True
     assert bench.ledger.evidence["E1"].citation.lines == (101, 101)
-    assert said["cite"].startswith("lab:journal:101#")
+    assert said["cite"].startswith("lab:t2.1 (journal):101#")
 
 
 def test_changed_artifact_is_refused(bench: Bench) -> None:
