@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import getpass
+import os
 import secrets
 import signal
 from collections.abc import AsyncIterator, Callable
@@ -197,17 +198,27 @@ def odd_seconds() -> str:
     return f"98{secrets.randbelow(10**6):06d}"
 
 
+def processes(token: str) -> dict[int, str]:
+    """Return the processes whose command lines hold ``token``, by PID."""
+    found = {}
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            line = file.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            if token in line:
+                found[int(file.parent.name)] = line
+    return found
+
+
 def left(token: str) -> list[str]:
     """Return the command lines of processes that hold ``token``."""
-    found = []
-    for file in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = file.read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if token.encode() in b" ".join(words):
-            found.append(b" ".join(words).decode(errors="replace"))
-    return found
+    return list(processes(token).values())
+
+
+def end_all(token: str) -> None:
+    """Kill what a test left running on purpose."""
+    for pid in processes(token):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 async def started(token: str) -> None:

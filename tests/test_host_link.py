@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.sshd_fixtures import KINDS, SshServer, Wire, left, odd_seconds, openssh_server, ssh_server, started
+from tests.sshd_fixtures import (
+    KINDS,
+    SshServer,
+    Wire,
+    end_all,
+    left,
+    odd_seconds,
+    openssh_server,
+    ssh_server,
+    started,
+)
 from tools import execution
 from tools.host import ConnectError, connect
 from tools.ssh import SshHost
@@ -29,8 +39,14 @@ async def host(server: SshServer) -> AsyncIterator[SshHost]:
     await opened.close()
 
 
-async def test_a_lost_link_is_unknown_never_success(server: SshServer, host: SshHost) -> None:
-    seconds = odd_seconds()
+@pytest.fixture
+def seconds() -> Iterator[str]:
+    token = odd_seconds()
+    yield token
+    end_all(token)
+
+
+async def test_a_lost_link_is_unknown_never_success(server: SshServer, host: SshHost, seconds: str) -> None:
     task = asyncio.create_task(host.exec(["sh", "-c", "echo early; sleep $0; true", seconds]))
     await started(seconds)
     server.cut()
@@ -41,9 +57,9 @@ async def test_a_lost_link_is_unknown_never_success(server: SshServer, host: Ssh
 
 
 async def test_without_retry_a_command_never_runs_twice(
-    server: SshServer, host: SshHost, tmp_path: Path
+    server: SshServer, host: SshHost, tmp_path: Path, seconds: str
 ) -> None:
-    runs, seconds = tmp_path / "runs", odd_seconds()
+    runs = tmp_path / "runs"
     task = asyncio.create_task(host.exec(["sh", "-c", f"echo run >>{runs}; sleep $0; true", seconds]))
     await started(seconds)
     server.cut()
@@ -53,9 +69,9 @@ async def test_without_retry_a_command_never_runs_twice(
 
 
 async def test_a_read_is_tried_once_more_and_the_first_is_ended(
-    server: SshServer, host: SshHost, tmp_path: Path
+    server: SshServer, host: SshHost, tmp_path: Path, seconds: str
 ) -> None:
-    runs, seconds = tmp_path / "runs", odd_seconds()
+    runs = tmp_path / "runs"
     script = f"echo run >>{runs}; [ $(wc -l <{runs}) -gt 1 ] && echo done && exit; sleep $0; true"
     task = asyncio.create_task(host.exec(["sh", "-c", script, seconds], retry=True))
     await started(seconds)
@@ -120,10 +136,9 @@ async def test_where_few_sessions_are_allowed_commands_wait_for_one(tmp_path: Pa
         await host.close()
 
 
-async def test_a_command_that_finds_no_session_is_refused(tmp_path: Path) -> None:
+async def test_a_command_that_finds_no_session_is_refused(tmp_path: Path, seconds: str) -> None:
     async with openssh_server(tmp_path, "MaxSessions 1\n") as server:
         host = await connect(server.target(), server.settings)
-        seconds = odd_seconds()
         task = asyncio.create_task(host.exec(["sleep", seconds]))
         await started(seconds)
         result = await host.exec(["true"], timeout_s=0.5)
@@ -133,10 +148,9 @@ async def test_a_command_that_finds_no_session_is_refused(tmp_path: Path) -> Non
         assert left(seconds) == []
 
 
-async def test_the_only_session_can_still_be_killed(tmp_path: Path) -> None:
+async def test_the_only_session_can_still_be_killed(tmp_path: Path, seconds: str) -> None:
     async with openssh_server(tmp_path, "MaxSessions 1\n") as server:
         host = await connect(server.target(), server.settings)
-        seconds = odd_seconds()
         result = await host.exec(["sh", "-c", "trap '' TERM; sleep $0; true", seconds], timeout_s=1)
         assert result.outcome == "timed_out_killed"
         assert left(seconds) == []
@@ -144,14 +158,13 @@ async def test_the_only_session_can_still_be_killed(tmp_path: Path) -> None:
 
 
 async def test_what_runs_behind_a_silent_link_is_killed_by_another_way(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, seconds: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(execution, "_KILL_LIMIT_S", 3.0)
     async with openssh_server(tmp_path) as server, Wire(server.port) as wire:
         keys = (tmp_path / "known_hosts").read_text().replace(str(server.port), str(wire.port))
         (tmp_path / "known_hosts").write_text(keys)
         host = await connect(dataclasses.replace(server.target(), port=wire.port), server.settings)
-        seconds = odd_seconds()
         task = asyncio.create_task(host.exec(["sleep", seconds], timeout_s=1))
         await started(seconds)
         wire.silence()
