@@ -91,11 +91,13 @@ class Definitions:
     overwrites: dict[str, list[Overwrite]]
     outside: dict[str, list[Overwrite]] = field(default_factory=dict)
     """Assignments in other files of the package, found by text."""
+    by_dest: dict[str, Option] = field(default_factory=dict)
 
     def option_of(self, name: str) -> Option | None:
         """Return the option that sets a field."""
-        dest = self.renames.get(name, name)
-        return next((o for o in self.options.values() if o.dest == dest), None)
+        if not self.by_dest:
+            self.by_dest = {option.dest: option for option in reversed(self.options.values())}
+        return self.by_dest.get(self.renames.get(name, name))
 
 
 def read_definitions(engine: Engine, module: Module) -> Definitions:
