@@ -33,7 +33,8 @@ class TokenStream:
         key = hashlib.sha256(f"{seed}\0{salt}\0{prompt}".encode()).digest()
         self._random = random.Random(key)
         self.natural_length = self._random.randint(180, 700)
-        self._fork = self._random.randint(3, 12) if changed else None
+        fork = self._random.randint(3, 12)
+        self._fork = fork if changed else None
         self._made = 0
 
     def next(self) -> str:
