@@ -82,7 +82,7 @@ def _query(ctx: ToolContext, args: Args, target: str, process: ProcessFacts | No
 def _view(args: Args, query: Query, findings: Findings) -> dict[str, Any]:
     found, process = findings.found, findings.process
     hits = findings.hits()
-    rows = [f"{hit.path}:{hit.line}:".encode("utf-8", "surrogateescape") + hit.text for hit in hits]
+    rows = [f"{hit.path}:{hit.line}:".encode() + hit.text for hit in hits]
     listing = findings.keep(b"\n".join(rows), f"grep {args.pattern}", complete=found.complete)
     shown = hits[: args.max_matches]
     results = findings.results(shown, listing)

@@ -219,7 +219,7 @@ def _read_json(found: Found, output: bytes) -> None:
         data = event.get("data", {})
         if event["type"] == "match":
             spans = tuple((m["start"], m["end"]) for m in data["submatches"])
-            path = _bytes_of(data["path"]).decode("utf-8", "surrogateescape")
+            path = _shown_path(_bytes_of(data["path"]))
             text = _bytes_of(data["lines"]).rstrip(b"\r\n")
             found.hits.append(Hit(path, data["line_number"] or 1, text, spans))
         elif event["type"] == "summary":
@@ -249,7 +249,13 @@ def _plain_hits(query: Query, output: bytes) -> Iterator[Hit]:
         text = found[3].rstrip(b"\r")
         inside = wanted.search(text) if wanted is not None else None
         span = inside.span() if inside else (len(text) - len(text.lstrip()), len(text))
-        yield Hit(found[1].decode("utf-8", "surrogateescape"), int(found[2]), text, (span,))
+        yield Hit(_shown_path(found[1]), int(found[2]), text, (span,))
+
+
+def _shown_path(path: bytes) -> str:
+    """Return a file's name as text; bytes that are no text, and line breaks or escapes, are spelled out."""
+    text = path.decode("utf-8", "backslashreplace")
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _without_root(hit: Hit, root: str) -> Hit:
