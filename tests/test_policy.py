@@ -112,6 +112,7 @@ def test_paths_and_forms_of_running() -> None:
     plain = judge("cat /opt/a /opt/b")
     assert plain.direct
     assert plain.reads == ("/opt/a", "/opt/b")
+    assert judge("grep -rn x /opt/a").trees == ("/opt/a",)
     piped = judge("cat < /opt/a 2>/dev/null | head -n 5")
     assert not piped.direct
     assert piped.argv == (("cat",), ("head", "-n", "5"))

@@ -34,6 +34,8 @@ class Decision:
     rendered: str = ""
     reads: tuple[str, ...] = ()
     """Paths the command opens; a tool judges where they really lead before it runs the command."""
+    trees: tuple[str, ...] = ()
+    """Those of ``reads`` below which every file is read."""
     direct: bool = False
     """True when ``argv[0]`` can be started as it is; otherwise ``sh -c rendered`` is what runs."""
 
@@ -47,6 +49,7 @@ def judge(command: str) -> Decision:
     argv = tuple(stage.argv for stage in stages)
     rendered = " | ".join(stage.rendered for stage in stages)
     reads: list[str] = []
+    trees: list[str] = []
     builtin = False
     verdict: Verdict = "allow"
     reasons: list[str] = []
@@ -58,8 +61,10 @@ def judge(command: str) -> Decision:
             reasons.append(f"{stage.argv[0]}: {problem}")
             verdict = "refuse" if problem.dangerous or verdict == "refuse" else "ask"
         reads += judgement.reads
+        trees += judgement.trees
     direct = len(stages) == 1 and not builtin and stages[0].stdin is None and not stages[0].redirects
-    return Decision(verdict, "; ".join(reasons) or "only reads", argv, rendered, tuple(reads), direct)
+    reason = "; ".join(reasons) or "only reads"
+    return Decision(verdict, reason, argv, rendered, tuple(reads), tuple(trees), direct)
 
 
 def _judge_stage(judgement: Judgement, stage: Stage) -> Rule:

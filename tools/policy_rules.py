@@ -141,6 +141,7 @@ class Judgement:
 
     piped: bool
     reads: list[str] = field(default_factory=list)
+    trees: list[str] = field(default_factory=list)
 
     def value(self, kind: str, value: str, *, recursive: bool = False) -> None:
         """Accept one value of a kind; raise `Unlisted`."""
@@ -157,6 +158,8 @@ class Judgement:
         if tree and (why := tree_denied(path)):
             raise Unlisted(why)
         self.reads.append(path)
+        if tree:
+            self.trees.append(path)
 
     def judge(self, rule: Rule, args: Sequence[str]) -> None:
         """Accept the arguments of a command; raise `Unlisted`."""
