@@ -49,6 +49,21 @@ class Settings(BaseSettings):
     api_key: SecretStr | None = Field(
         default=None, validation_alias=AliasChoices("LEADLINE_API_KEY", "OPENAI_API_KEY", "api_key")
     )
+    model_stream: bool = Field(
+        default=True, description="Ask for streamed answers; an endpoint that refuses is asked for whole ones."
+    )
+    model_retries: int = Field(default=3, ge=0, description="Further tries of a turn that failed on the way.")
+    model_start_s: float = Field(
+        default=300.0, gt=0, description="Seconds to wait for an answer to begin, or for a whole one."
+    )
+    model_stall_s: float = Field(
+        default=60.0, gt=0, description="Seconds of silence after which a begun answer counts as stalled."
+    )
+    context_tokens: int = Field(
+        default=100_000, ge=1_000, description="What a request may hold; older tool results are cut to fit."
+    )
+    price_input_usd_per_mtok: float = Field(default=0.0, ge=0, description="For max_cost_usd.")
+    price_output_usd_per_mtok: float = Field(default=0.0, ge=0, description="For max_cost_usd.")
     ssh_config: Path | None = Field(default_factory=lambda: Path.home() / ".ssh" / "config")
     known_hosts: Path = Field(default_factory=lambda: Path.home() / ".ssh" / "known_hosts")
     max_turns: int = 40

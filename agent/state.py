@@ -271,6 +271,9 @@ class Usage(Record):
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float = 0.0
+    estimated: bool = Field(
+        default=False, description="True when tokens are counted as bytes / 4, since the server did not say."
+    )
 
 
 class AssistantTurn(Record):
