@@ -37,6 +37,9 @@ _DENIED: Final[tuple[tuple[str, str], ...]] = (
         "is kernel memory or endless",
     ),
     (r"(?:.*/)?trace_pipe|/sys/kernel/(?:debug|tracing)(?:/.*)?", "is not a plain file"),
+    (_HOME + r"\.[a-z0-9_]*(?:_history|hsts|viminfo)", "holds what somebody typed"),
+    (r"(?:.*/)?etc/wireguard(?:/.*)?", "holds private keys"),
+    (r"/net/.*", "may be mounted from another host by looking at it"),
     (r"/dev(?:/.*)?", "is a device"),
 )
 _DENIED_RE: Final = tuple((re.compile(pattern, re.S | re.I), why) for pattern, why in _DENIED)

@@ -105,6 +105,9 @@ _KINDS: Mapping[str, re.Pattern[str]] = {
 }
 
 
+_MOUNTED_ON_DEMAND = re.compile(r"/[/.]*net/")
+
+
 @lru_cache(maxsize=1024)
 def _pattern(kind: str) -> re.Pattern[str]:
     if len(kind) > 1 and kind[0] == kind[-1] == "/":
@@ -147,7 +150,10 @@ class Judgement:
         """Accept one value of a kind; raise `Unlisted`."""
         if kind in ("read", "tree"):
             self._path(value, tree=kind == "tree" or recursive)
-        elif kind != "name" and not _pattern(kind).fullmatch(value):
+        elif kind == "name":
+            if _MOUNTED_ON_DEMAND.match(value):
+                raise Unlisted(f"{value} may be mounted from another host by looking at it")
+        elif not _pattern(kind).fullmatch(value):
             raise Unlisted(f"{value!r} is not known to only read")
 
     def _path(self, path: str, *, tree: bool) -> None:

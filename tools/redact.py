@@ -165,7 +165,10 @@ def _values(pattern: bytes, data: bytes) -> Iterator[tuple[int, int, str]]:
     match = compiled.search(data)
     while match is not None:
         name = _name(data, match.start(1), match.group(1))
-        separator, quote = match.group(2), match.group(3)
+        separator, quote = (
+            match.group(2),
+            match.group(3) or _quote_before(data, match.start(1), match.group(2)),
+        )
         start = match.end() - 1
         end = _value_end(
             data, start, quote, name, query=data[max(match.start() - 1, 0) : match.start()] in (b"?", b"&")
@@ -180,6 +183,13 @@ def _values(pattern: bytes, data: bytes) -> Iterator[tuple[int, int, str]]:
             match = compiled.search(data, max(end, match.end()))
         else:
             match = compiled.search(data, start)
+
+
+def _quote_before(data: bytes, start: int, separator: bytes) -> bytes | None:
+    """Return the quote that opened before the name, as in ``"NAME=a value"``."""
+    if separator[:1] in b"\"'\\" or data[start - 1 : start] not in (b'"', b"'"):
+        return None
+    return data[start - 2 : start] if data[start - 2 : start - 1] == b"\\" else data[start - 1 : start]
 
 
 def _name(data: bytes, start: int, found: bytes) -> str:
