@@ -27,6 +27,7 @@ from evals.lab.simulator import main
 sys.exit(main(sys.argv[1:], sys.stdin.readline().strip()))
 """
 READY_S = 20.0
+KEY = "secret"
 
 CONFIG = {
     "architectures": ["DeepseekV3ForCausalLM"],
@@ -57,6 +58,7 @@ class Running:
     port: int
     log_file: Path
     state_file: Path
+    facts_file: Path
 
     @property
     def log(self) -> str:
@@ -76,7 +78,7 @@ class Running:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         try:
-            connection.request(method, path, data, {"content-type": "application/json", **headers})
+            connection.request(method, path, data, {"authorization": f"Bearer {KEY}", **headers})
             response = connection.getresponse()
             return response.status, response.read(), {k.lower(): v for k, v in response.getheaders()}
         finally:
@@ -157,7 +159,7 @@ class Engines:
         assert process.stdin is not None
         process.stdin.write(f"{given}\n")
         process.stdin.close()
-        running = Running(process, port, log, state)
+        running = Running(process, port, log, state, given)
         self._running.append(running)
         if ready:
             running.until("ready to roll")
@@ -202,6 +204,20 @@ def quick(shared: Engines) -> Running:
 
 
 @pytest.fixture(scope="module")
+def graphs(shared: Engines) -> Running:
+    """Start one engine whose graphs hold one request, while a micro-batch may hold four."""
+    flags = [
+        "--cuda-graph-max-bs",
+        "1",
+        "--pp-max-micro-batch-size",
+        "4",
+        "--attention-backend",
+        "flashinfer",
+    ]
+    return shared.start(*flags, "--api-key", KEY, cost=QUICK)
+
+
+@pytest.fixture(scope="module")
 def single(shared: Engines) -> Running:
     """Start one engine that takes one request at a time."""
     return shared.start("--max-running-requests", "1", "--decode-log-interval", "2", cost=QUICK)
@@ -237,7 +253,9 @@ async def stream(port: int, prompt: str, tokens: int, *, path: str = "/v1/comple
     }
     data = json.dumps(body).encode()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    head = f"POST {path} HTTP/1.1\r\nhost: lab\r\ncontent-length: {len(data)}\r\n"
+    head = (
+        f"POST {path} HTTP/1.1\r\nhost: lab\r\nauthorization: Bearer {KEY}\r\ncontent-length: {len(data)}\r\n"
+    )
     writer.write(f"{head}\r\n".encode() + data)
     got = Stream([], "", None, None)
     while (line := await reader.readline()) and line != b"data: [DONE]\n":

@@ -14,12 +14,18 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from evals.lab.engine_facts import Scenario
+from evals.lab.simulator_launch import Launch
+from evals.lab.simulator_log import EngineLog
+from evals.lab.simulator_startup import StartFailed, Startup
+from evals.lab.simulator_state import GpuState
+from evals.lab.simulator_text import TokenStream
 from tests.engine_fixtures import (
-    QUICK,
     Engines,
     Running,
     eager,
     engines,
+    graphs,
     quick,
     rate,
     settings_cache,
@@ -28,7 +34,7 @@ from tests.engine_fixtures import (
     stream,
 )
 
-__all__ = ["eager", "engines", "quick", "settings_cache", "shared", "single"]
+__all__ = ["eager", "engines", "graphs", "quick", "settings_cache", "shared", "single"]
 
 pytestmark = pytest.mark.lab
 
@@ -53,14 +59,14 @@ def metrics(engine: Running) -> dict[str, float]:
 
 
 async def test_pace_is_that_of_the_calibration_table(engines: Engines, eager: Running) -> None:
-    graphs = engines.start("--max-running-requests", "8")
-    alone = await asyncio.gather(rate(eager.port, 1, 30), rate(graphs.port, 1, 54))
+    fast = engines.start("--max-running-requests", "8")
+    alone = await asyncio.gather(rate(eager.port, 1, 30), rate(fast.port, 1, 54))
     assert list(alone) == [pytest.approx(24.4, rel=0.05), pytest.approx(44.3, rel=0.05)]
-    together = await asyncio.gather(rate(eager.port, 8, 16), rate(graphs.port, 8, 30))
+    together = await asyncio.gather(rate(eager.port, 8, 16), rate(fast.port, 8, 30))
     assert list(together) == [pytest.approx(97.7, rel=0.05), pytest.approx(177, rel=0.05)]
     lines = list(DECODE.finditer(eager.log))
     assert {(m["running"], m["graph"]) for m in lines} == {("1", "False")}
-    assert {m["graph"] for m in DECODE.finditer(graphs.log)} == {"True"}
+    assert {m["graph"] for m in DECODE.finditer(fast.log)} == {"True"}
 
 
 async def test_watts_follow_the_load(eager: Running) -> None:
@@ -85,8 +91,8 @@ async def test_the_twin_decodes_all_in_one_micro_batch(engines: Engines) -> None
     assert (state["pp_max_micro_batch_size"], state["effective_max_running_requests_per_dp"]) == (256, 2048)
 
 
-def test_the_start_is_logged_rank_by_rank(engines: Engines) -> None:
-    engine = engines.start("--cuda-graph-max-bs", "8", "--attention-backend", "flashinfer")
+def test_the_start_is_logged_rank_by_rank(graphs: Running) -> None:
+    engine = graphs
     log = engine.log
     assert "Pipeline parallelism is incompatible with overlap schedule." in log
     assert re.search(
@@ -181,8 +187,8 @@ def test_bytes_that_are_no_http_end_the_connection(quick: Running) -> None:
     assert quick.ask("GET", "/health")[0] == 200
 
 
-def test_metrics_tell_graph_steps_from_eager_ones(engines: Engines) -> None:
-    engine = engines.start("--cuda-graph-max-bs", "1", "--pp-max-micro-batch-size", "4", cost=QUICK)
+def test_metrics_tell_graph_steps_from_eager_ones(graphs: Running) -> None:
+    engine = graphs
     engine.text("alone", 10)
     first = metrics(engine)
     assert first["sglang:is_cuda_graph"] == 1.0
@@ -198,11 +204,11 @@ def test_metrics_tell_graph_steps_from_eager_ones(engines: Engines) -> None:
     assert metrics(engine)["sglang:cuda_graph_passes_total:decode_none"] > 0
 
 
-def test_a_key_guards_all_but_health_and_metrics(engines: Engines) -> None:
-    engine = engines.start("--api-key", "secret", cost=QUICK)
-    assert engine.ask("GET", "/v1/models")[0] == 401
-    assert engine.ask("GET", "/v1/models", Authorization="Bearer secret")[0] == 200
-    assert engine.ask("GET", "/metrics")[0] == 200
+def test_a_key_guards_all_but_health_and_metrics(graphs: Running) -> None:
+    assert graphs.ask("GET", "/v1/models", authorization="Bearer guess")[0] == 401
+    assert graphs.ask("GET", "/v1/models")[0] == 200
+    assert graphs.ask("GET", "/metrics", authorization="")[0] == 200
+    assert graphs.ask("GET", "/health", authorization="")[0] == 200
 
 
 async def test_requests_above_the_limit_wait(single: Running) -> None:
@@ -227,17 +233,24 @@ def test_a_client_that_hangs_up_frees_its_place(single: Running) -> None:
     assert "499 Client Closed Request" in engine.log
 
 
-def test_greedy_text_changes_only_under_the_hazard(engines: Engines, quick: Running) -> None:
-    hazard = {"output_changes": {"when": {"pp_async_batch_depth": {"gt": 1}}}}
-    texts = [
-        engines.start("--pp-async-batch-depth", depth, hazards=hazard, cost=QUICK).text("same prompt", 40)
-        for depth in ("1", "2")
+def test_greedy_text_changes_only_under_the_hazard(quick: Running) -> None:
+    fields = quick.json("GET", "/server_info")
+    raw = json.loads(quick.facts_file.read_text())
+    raw["hazards"] = {"output_changes": {"when": {"pp_async_batch_depth": {"gt": 1}}}}
+    changed = [
+        Launch.of(Scenario.from_json(raw), {**fields, "pp_async_batch_depth": depth}).output_changed
+        for depth in (0, 1, 2)
     ]
-    assert texts[0] == quick.text("same prompt", 40) != texts[1]
-    assert texts[0].split()[:3] == texts[1].split()[:3]
+    assert changed == [False, False, True]
+    usual, other = (
+        [made.next() for _ in range(40)]
+        for made in (TokenStream(7, "same", changed=False), TokenStream(7, "same", changed=True))
+    )
+    assert "".join(usual) == quick.text("same", 40) and usual != other
+    assert usual[:3] == other[:3]
 
 
-def test_capture_fails_only_under_the_hazard(engines: Engines) -> None:
+def test_a_failing_capture_ends_the_start(engines: Engines) -> None:
     lines = [
         "Scheduler hit an exception: Traceback (most recent call last):",
         "RuntimeError: out of shared memory",
@@ -248,7 +261,6 @@ def test_capture_fails_only_under_the_hazard(engines: Engines) -> None:
     assert f" PP0] {lines[0]}\n{lines[1]}\n" in failed.log
     assert "Capture cuda graph begin" in failed.log and "Capture cuda graph end" not in failed.log
     assert json.loads(failed.state_file.read_text())["phase"] == "stopped"
-    engines.start("--attention-backend", "triton", "--disable-cuda-graph", hazards=hazard)
 
 
 def test_an_unknown_flag_ends_with_2(engines: Engines) -> None:
@@ -258,10 +270,11 @@ def test_an_unknown_flag_ends_with_2(engines: Engines) -> None:
     assert "error: unrecognized arguments: --enable-warp-drive" in engine.log
 
 
-def test_more_gpus_than_there_are_is_refused(engines: Engines) -> None:
-    engine = engines.start("--tp-size", "2", ready=False)
-    assert engine.process.wait(20) == 1
-    assert "invalid device ordinal" in engine.log
+async def test_more_gpus_than_there_are_is_refused(quick: Running) -> None:
+    scenario = Scenario.from_json(json.loads(quick.facts_file.read_text()) | {"state_file": ""})
+    launch = Launch.of(scenario, {**quick.json("GET", "/server_info"), "tp_size": 2})
+    with pytest.raises(StartFailed, match="invalid device ordinal"):
+        await Startup(scenario, launch, EngineLog(), GpuState(scenario)).run()
 
 
 def test_a_port_in_use_is_told(engines: Engines, quick: Running) -> None:
@@ -270,12 +283,24 @@ def test_a_port_in_use_is_told(engines: Engines, quick: Running) -> None:
     assert "error while attempting to bind on address" in second.log
 
 
-@pytest.mark.parametrize("early", [True, False])
-def test_sigterm_ends_it_cleanly(engines: Engines, early: bool) -> None:
-    engine = engines.start(ready=False, startup_s=30.0 if early else 0.1)
-    engine.until("Load weight begin" if early else "ready to roll")
+def test_sigterm_while_loading_ends_it_cleanly(engines: Engines) -> None:
+    engine = engines.start(ready=False, startup_s=30.0)
+    engine.until("Load weight begin")
+    ends_cleanly(engine)
+
+
+def test_sigterm_with_a_request_running_ends_it_cleanly(engines: Engines) -> None:
+    engine = engines.start("--decode-log-interval", "1")
+    with socket.create_connection(("127.0.0.1", engine.port), timeout=10) as client:
+        body = json.dumps({"prompt": "x", "max_tokens": 5000, "ignore_eos": True, "stream": True})
+        client.sendall(f"POST /v1/completions HTTP/1.1\r\ncontent-length: {len(body)}\r\n\r\n{body}".encode())
+        engine.until("Decode batch")
+        ends_cleanly(engine)
+
+
+def ends_cleanly(engine: Running) -> None:
     engine.process.send_signal(signal.SIGTERM)
     assert engine.process.wait(5) == 0
-    assert "Traceback" not in engine.log
+    assert "Shutting down" in engine.log and "Traceback" not in engine.log
     state = json.loads(engine.state_file.read_text())
     assert state["phase"] == "stopped" and state["gpus"][0]["power_w"] == 65.0

@@ -18,8 +18,9 @@ from typing import Any
 
 from evals.lab.engine_args import Effective, derive_cached
 from evals.lab.engine_facts import Scenario
+from evals.lab.simulator_connection import MAX_HEAD
 from evals.lab.simulator_engine import Engine
-from evals.lab.simulator_http import MAX_HEAD, Server
+from evals.lab.simulator_http import Server
 from evals.lab.simulator_launch import Launch
 from evals.lab.simulator_log import EngineLog
 from evals.lab.simulator_startup import StartFailed, Startup
@@ -70,9 +71,9 @@ async def _serve(scenario: Scenario, effective: Effective, log: EngineLog) -> in
     stopping = asyncio.create_task(stop.wait())
     try:
         await asyncio.wait({life, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        if not life.done():
+        if stop.is_set():
             log.line("INFO:     Shutting down")
-            life.cancel()
+        life.cancel()
         return await life
     except asyncio.CancelledError:
         return 0
