@@ -68,13 +68,14 @@ class Budget:
             return f"{wall_s:.0f} of {limits.wall_s:.0f} seconds"
         return None
 
-    def used(self, turn: int) -> BudgetUsed:
-        """Return what is used so far, as an event."""
+    def used(self, number: int, turn: TurnTaken) -> BudgetUsed:
+        """Return what is used once ``turn`` is counted, as the event that is written with it."""
+        usage = turn.usage
         return BudgetUsed(
-            turn=turn,
-            turns=self.turns,
-            tokens=self.tokens,
-            cost_usd=round(self.cost_usd, 6),
+            turn=number,
+            turns=self.turns + 1,
+            tokens=self.tokens + usage.input_tokens + usage.output_tokens,
+            cost_usd=round(self.cost_usd + usage.cost_usd, 6),
             wall_s=round(self._wall_at(datetime.now(UTC)), 3),
         )
 

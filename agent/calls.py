@@ -17,7 +17,6 @@ from agent.events import Event, Progress, ToolFinished, ToolStarted, TurnTaken
 from agent.history import CONCLUDE
 from agent.investigation import Investigation
 from agent.state import ToolCall
-from agent.transcript import mask
 from tools.contract import Args, ArtifactRef, ToolContext, ToolError
 from tools.display import printable
 
@@ -35,10 +34,11 @@ async def run_calls(work: Investigation, turn: TurnTaken) -> None:
     """
     due = [call for call in turn.tool_calls if call.name != CONCLUDE and call.id not in work.history.finished]
     for side_by_side, group in groupby(due, key=lambda call: _is_read(work, call)):
-        if side_by_side:
-            await _side_by_side(work, turn.turn, group)
+        calls = list(group)
+        if side_by_side and len(calls) > 1:
+            await _side_by_side(work, turn.turn, calls)
         else:
-            for call in group:
+            for call in calls:
                 await _do(work, turn.turn, call)
 
 
@@ -193,14 +193,18 @@ def _no_tool(work: Investigation, name: str) -> str:
 
 
 def _view_text(work: Investigation, view: Mapping[str, Any]) -> str:
-    """Return a view as the model sees it: redacted, bounded, nothing in it that a terminal would obey."""
-    clean = mask(view, work.redact, keep=frozenset({"sha256"}))
-    text = _json(clean)
+    """Return a view as the model sees it: bounded, and nothing in it that a terminal would obey.
+
+    The transcript redacts it on the way in; what has to be cut is redacted before, since half a secret
+    is not known for one.
+    """
+    text = _json(view)
     if printable(text) != text:
-        text = _json(_visible(clean))
+        text = _json(_visible(view))
     limit = work.settings.tools.view_chars
     if len(text) <= limit:
         return text
+    text = work.redact(text.encode("utf-8", "replace")).decode("utf-8", "replace")
     note = f" [cut: about {limit} of {len(text)} characters shown; page on with the artifact handles]"
     return text[: limit - len(note)] + note
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from contextlib import closing
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import aiosqlite
@@ -30,10 +31,23 @@ async def drive(work: Investigation, folder: Path, control: RunControl, *, spoke
         "configurable": {"thread_id": folder.name},
         "recursion_limit": STEPS_A_TURN * (work.settings.max_turns + 2) + 10,
     }
-    async with aiosqlite.connect(path) as connection:
-        graph = build(AsyncSqliteSaver(connection, serde=JsonPlusSerializer(allowed_msgpack_modules=None)))
+    async with checkpoints(path) as saver:
+        graph = build(saver)
         entry = await _entry(work, graph, config, spoken)
         await graph.ainvoke(entry, config, context=work, durability="async", control=control)
+
+
+@asynccontextmanager
+async def checkpoints(path: Path) -> AsyncIterator[AsyncSqliteSaver]:
+    """Open a store of checkpoints that builds no objects from what it reads.
+
+    It waits for the disk only when SQLite folds its log back: after a power cut the last checkpoints may be
+    missing, and the transcript, which is written first and waits where it matters, says where to go on.
+    """
+    async with aiosqlite.connect(path) as connection:
+        await connection.execute("pragma journal_mode = wal")
+        await connection.execute("pragma synchronous = normal")
+        yield AsyncSqliteSaver(connection, serde=JsonPlusSerializer(allowed_msgpack_modules=None))
 
 
 def _set_aside_if_damaged(path: Path) -> None:

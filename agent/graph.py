@@ -18,8 +18,8 @@ from agent.state import GraphState
 Graph = CompiledStateGraph[GraphState, Investigation, GraphState, GraphState]
 
 
-def route(state: GraphState) -> str:
-    """Return where the node that just ran wants to go."""
+async def route(state: GraphState) -> str:
+    """Return where the node that just ran wants to go; not plain, as that would cost a thread each time."""
     return END if state["route"] == "end" else state["route"]
 
 

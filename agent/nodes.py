@@ -77,18 +77,16 @@ async def _take_turn(work: Investigation, number: int) -> None:
     turn = await work.model.next_turn(
         work.messages.list, schemas, lambda text: work.emit(TextDelta(text=text))
     )
-    work.transcript.append(
-        TurnTaken(
-            turn=number,
-            model=work.model.name,
-            text=turn.text,
-            reasoning=turn.reasoning,
-            tool_calls=_unique(work, number, turn),
-            usage=turn.usage,
-            duration_s=round(time.monotonic() - began, 4),
-        )
+    taken = TurnTaken(
+        turn=number,
+        model=work.model.name,
+        text=turn.text,
+        reasoning=turn.reasoning,
+        tool_calls=_unique(work, number, turn),
+        usage=turn.usage,
+        duration_s=round(time.monotonic() - began, 4),
     )
-    work.transcript.append(work.budget.used(number))
+    work.transcript.append_all([taken, work.budget.used(number, taken)])
 
 
 def _unique(work: Investigation, number: int, turn: AssistantTurn) -> list[ToolCall]:

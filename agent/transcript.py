@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from agent.errors import TranscriptError, UsageError
 from agent.events import (
     SCHEMA_VERSION,
+    BudgetUsed,
     ChangeMoved,
     ConclusionChecked,
     Event,
@@ -30,6 +31,9 @@ from tools.contract import Redactor
 
 _OURS = frozenset({"sha256", "at", "taken_at", "id", "tool_call_id", "call", "handle", "artifact", "prompts"})
 """Fields of our own making, which must not be mistaken for secrets: digests, ids, times."""
+
+_NOTHING_NEW = (ToolStarted, BudgetUsed)
+"""Events that repeat what stands in the turn before, where it is redacted already."""
 
 _LEDGER_EVENTS = (EvidenceAdded, HypothesisMoved, ChangeMoved, ConclusionChecked)
 """What one call of the ledger writes together with its result."""
@@ -93,8 +97,9 @@ class Transcript:
         os.close(self._descriptor)
 
     def _clean(self, event: Event) -> tuple[Event, bytes]:
-        data = event.model_dump(mode="json")
-        clean = mask(data, self._redact, keep=_OURS)
+        data = clean = event.model_dump(mode="json")
+        if not isinstance(event, _NOTHING_NEW):
+            clean = mask(data, self._redact, keep=_OURS)
         if clean is not data:
             event = event_adapter.validate_python(clean)
         line = json.dumps(clean, ensure_ascii=False, separators=(",", ":")) + "\n"

@@ -57,7 +57,8 @@ def test_one_turn_beyond_the_limit_is_for_the_conclusion() -> None:
     for number in range(5):
         budget.feed(TurnTaken(at=after(0), turn=number, model="m"))
         assert (budget.spent(after(0)) is None) == (number < 4)
-    assert budget.used(4).turns == 4
+    said = budget.used(5, TurnTaken(turn=5, model="m", usage=used(tokens=7)))
+    assert (said.turns, said.tokens) == (5, 7)
 
 
 def offered(session: Session) -> list[list[str]]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
+import threading
 from pathlib import Path
+
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
 
 
 class ArtifactStore:
@@ -18,7 +20,7 @@ class ArtifactStore:
         """Return where the bytes of a digest lie; refuse anything that is not a digest."""
         if len(sha256) != 64 or not set(sha256) <= set("0123456789abcdef"):
             raise ValueError(f"not a sha256: {sha256!r}")
-        return self.root / sha256[:2] / sha256
+        return self.root / sha256
 
     def put(self, data: bytes) -> str:
         """Write ``data`` unless it is there, and return its sha256."""
@@ -26,14 +28,20 @@ class ArtifactStore:
         target = self.path(digest)
         if target.exists():
             return digest
-        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=".new-")
+        new = self.root / f".new-{digest[:8]}-{os.getpid()}-{threading.get_ident()}"
         try:
-            with os.fdopen(descriptor, "wb") as out:
-                out.write(data)
-            Path(name).rename(target)
+            descriptor = os.open(new, _NEW, 0o600)
+        except FileNotFoundError:
+            self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+            descriptor = os.open(new, _NEW, 0o600)
+        try:
+            with os.fdopen(descriptor, "wb", buffering=0) as out:
+                view = memoryview(data)
+                while view:
+                    view = view[out.write(view) :]
+            new.rename(target)
         except BaseException:
-            Path(name).unlink(missing_ok=True)
+            new.unlink(missing_ok=True)
             raise
         return digest
 

@@ -53,11 +53,15 @@ def _setting(says: str, name: str, value: str, layer: str, quote: Quote) -> Clai
     }
 
 
-def guards(facts: Facts, name: str, greps: Sequence[View], server_info: Sequence[View]) -> Iterator[Claim]:
-    """Claim, for every assignment of a setting, whether it holds for this process and what decides that."""
+def guards(
+    facts: Facts, name: str, greps: Sequence[View], server_info: Sequence[View], *, holding_only: bool
+) -> Iterator[Claim]:
+    """Claim, for the assignments of a setting, whether each holds for this process and what decides that."""
     for result, match in writes(name, greps):
-        guard = _deciding_guard(match)
+        guard = deciding_guard(match)
         if guard is None or match.get("restores"):
+            continue
+        if holding_only and match.get("verdict") != "true":
             continue
         place = f"{str(result.get('path', '')).rpartition('/')[2]}:{match.get('line')}"
         verb = {"true": "holds", "false": "does not hold"}.get(str(match.get("verdict")), "cannot be judged")
@@ -81,7 +85,8 @@ def guard_claim(
     }
 
 
-def _deciding_guard(match: View) -> View | None:
+def deciding_guard(match: View) -> View | None:
+    """Return the guard that decides whether a statement runs, one with known facts where there is one."""
     found = rows(match, "guards")
     verdict = match.get("verdict")
     same = [guard for guard in found if guard.get("verdict") == verdict]
@@ -91,10 +96,12 @@ def _deciding_guard(match: View) -> View | None:
 
 
 def _guard_facts(guard: View, artifact: str, facts: Facts, server_info: Sequence[View]) -> Iterator[Claim]:
+    named: set[str] = set()
     for fact in deciding({"guards": [guard]}):
         name = str(fact.get("name"))
-        quote = _fact_quote(name, fact, artifact, facts, server_info)
+        quote = None if name in named else _fact_quote(name, fact, artifact, facts, server_info)
         if quote is not None:
+            named.add(name)
             yield {"name": name, "value": as_text(fact.get("value")), "cite": quote.cite()}
 
 
@@ -103,8 +110,8 @@ def _fact_quote(
 ) -> Quote | None:
     if fact.get("origin") == "flag":
         return facts.flag_quote(name)
-    if fact.get("origin") == "effective":
-        return find_quote(server_info, rf'"{name}": ?[^,]+')
+    if fact.get("origin") == "effective" and (quote := find_quote(server_info, rf'"{name}": ?[^,]+')):
+        return quote
     if fact.get("text"):
         return Quote(str(fact.get("artifact") or artifact), str(fact["text"]).strip(), _lines(fact))
     return None
@@ -128,10 +135,15 @@ def observed(says: str, quote: Quote) -> Claim:
 
 def absence(says: str, view: View) -> Iterator[Claim]:
     """Claim that a search found nothing, when it was complete and did find nothing."""
-    if view.get("complete") is True and view.get("matches") == 0 and view.get("call"):
-        scope = str(view.get("scope") or view.get("unit") or "")
-        pattern = str(view.get("pattern") or "")
-        yield {"type": "absence", "says": says, "call": view["call"], "pattern": pattern, "scope": scope}
+    call = str(view.get("artifact") or "").partition(".")[0]
+    if view.get("complete") is True and view.get("matches") == 0 and call:
+        named = {key: str(view.get(key) or "") for key in ("pattern", "scope")}
+        yield {"type": "absence", "says": says, "call": call, **named}
+
+
+def seen(says: str, name: str, quote: Quote) -> Claim:
+    """Claim a value that the running server shows."""
+    return _setting(says, name, quote.text.rpartition(" ")[2], "observed", quote)
 
 
 def measurements(load: Sequence[View], slots: int) -> Iterator[Claim]:

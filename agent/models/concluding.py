@@ -1,4 +1,4 @@
-"""From weighed leads to proposed changes and a conclusion whose claims carry their quotes."""
+"""From weighed leads to a conclusion whose claims carry their quotes."""
 
 from __future__ import annotations
 
@@ -6,88 +6,13 @@ from collections.abc import Generator, Iterator
 from typing import Any
 
 from agent.models import claims
-from agent.models.explain import Reason, comments_about, where_it_stands
+from agent.models.explain import comments_about
 from agent.models.method import Case, Lead, Step, fill
+from agent.models.proposing import is_cause
 from agent.models.views import Quote, View, find_quote, matches, view_quotes
+from prompts.playbooks import SourceClaim
 
-ROLLBACK = "Restore the unit and its drop-ins as they are now, reload, and restart once."
 ATTACH = "Attach a language model: leadline ask HOST SYMPTOM --base-url URL --model NAME."
-Plan = dict[str, Any]
-
-
-def is_cause(case: Case, lead: Lead) -> bool:
-    """Tell whether a lead is a cause that the ledger agrees to."""
-    return (
-        lead.book.role == "cause" and lead.holds and case.statuses.get(lead.id) in ("supported", "confirmed")
-    )
-
-
-def propose(case: Case) -> Generator[Step, list[View], list[str]]:
-    """Propose each cause's change, the likeliest first; return the ids of the changes."""
-    plans = [plan for lead in case.leads if is_cause(case, lead) for plan in plans_of(case, lead)]
-    if not plans:
-        return []
-    listed = "\n".join(f"- {_diff(plan)}: {plan['predicted_effect']}" for plan in plans)
-    results = yield Step(
-        f"These are the smallest changes that follow, in this order:\n{listed}",
-        [("propose_change", plan) for plan in plans],
-    )
-    return [str(result["change"]) for result in results if result.get("change")]
-
-
-def _diff(plan: Plan) -> str:
-    return f"{plan['setting']} {plan['from_value'] or '(not set)'} -> {plan['to_value'] or '(left out)'}"
-
-
-def plans_of(case: Case, lead: Lead) -> Iterator[Plan]:
-    """Yield the changes that undo a cause: each flag that brings the value about, or the playbook's own."""
-    template = lead.book.change
-    if template is None:
-        return
-    reasons = lead.explanation.reasons if lead.explanation else []
-    reasons = [reason for reason in reasons if reason.flag not in lead.book.keep]
-    if template.to_value is not None:
-        name = template.setting.removeprefix("--").replace("-", "_")
-        present = case.facts.flags.get(name)
-        value = None if present is None else str(present)
-        yield _plan(case, lead, template.setting, value, str(template.to_value), template.reason)
-        return
-    for reason in reasons:
-        yield _plan(case, lead, reason.option, reason.value, None, _why(case, lead, reason))
-
-
-def _why(case: Case, lead: Lead, reason: Reason) -> str:
-    setting = lead.book.settings[0]
-    text = f"{setting} has its value from {reason.option}"
-    if reason.override is not None:
-        text += f", through the assignment at {reason.path.rpartition('/')[2]}:{reason.override.get('line')}"
-    place = where_it_stands(reason.option, str(case.unit_text.get("stdout", "")))
-    if place is not None:
-        text += f"; it stands in {place[0]}"
-    return f"{text}. {lead.book.change.reason}" if lead.book.change else text
-
-
-def _plan(
-    case: Case, lead: Lead, setting: str, from_value: str | None, to_value: str | None, reason: str
-) -> Plan:
-    template = lead.book.change
-    assert template is not None
-    cautions = list(lead.book.cautions)
-    for other in case.leads:
-        if other.book.concerns == lead.book.name and other.holds:
-            cautions = [*other.book.cautions, *cautions]
-    return {
-        "unit": case.facts.unit or f"process {case.facts.pid} (started by hand)",
-        "setting": setting,
-        "from_value": from_value,
-        "to_value": to_value,
-        "reason": reason,
-        "hypotheses": [lead.id],
-        "predicted_effect": str(fill(template.predicted_effect, case.facts)),
-        "mechanism": str(fill(template.mechanism, case.facts)),
-        "rollback": ROLLBACK,
-        "cautions": cautions,
-    }
 
 
 def conclude(case: Case, changes: list[str]) -> Generator[Step, list[View], None]:
@@ -246,29 +171,41 @@ def _cause_claims(case: Case, lead: Lead) -> Iterator[dict[str, Any]]:
         yield from claims.requested(case.facts, name)
         yield from claims.default(case.source, name)
         yield from claims.effective(server_info, name)
-        yield from claims.guards(case.facts, name, case.source, server_info)
+        # All assignments of the setting in question; of the others only those that hold.
+        secondary = name != lead.book.settings[0]
+        yield from claims.guards(case.facts, name, case.source, server_info, holding_only=secondary)
     for reason in lead.explanation.reasons if lead.explanation else []:
         yield from claims.requested(case.facts, reason.flag)
     for prediction, quote in _decisive(lead):
         if prediction.kind in ("log", "measurement", "source"):
             yield claims.observed(f"{_sentence(prediction.says)}.", quote)
     for source in lead.book.source:
-        yield from _source_claims(case, source.pattern, source.says)
+        yield from _source_claims(case, source)
+    for row in lead.book.observed:
+        quote = find_quote(case.views(lead, row.probe), row.find)
+        if quote is not None:
+            yield claims.seen(f"{_sentence(row.says)}.", row.name, quote)
     for missing in lead.book.absences:
         for view in case.views(lead, missing.probe):
             yield from claims.absence(f"{_sentence(missing.says)}.", view)
     yield from _written_reasons(case, lead)
 
 
-def _source_claims(case: Case, pattern: str, says: str) -> Iterator[dict[str, Any]]:
-    quote = find_quote(case.source, pattern)
+def _source_claims(case: Case, source: SourceClaim) -> Iterator[dict[str, Any]]:
+    quote = find_quote(case.source, source.pattern)
     if quote is None:
         return
     for view in case.source:
         for result, match in matches(view):
             if result.get("artifact") == quote.artifact and (match.get("line"),) * 2 == quote.lines:
                 place = f"{str(result.get('path', '')).rpartition('/')[2]}:{match.get('line')}"
-                yield claims.observed(f"{_sentence(says)} ({place}).", quote)
+                says = f"{_sentence(source.says)} ({place})."
+                guard = claims.deciding_guard(match) if source.judged else None
+                if guard is not None:
+                    info = case.views(case.leads[0], "server_info")
+                    yield claims.guard_claim(says, result, match, guard, case.facts, info)
+                else:
+                    yield claims.observed(says, quote)
                 return
 
 

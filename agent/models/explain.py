@@ -83,13 +83,16 @@ def _through(result: View, match: View, facts: Facts, known: Sequence[Reason]) -
 
 
 def deciding(match: View) -> Iterator[Mapping[str, Any]]:
-    """Yield the facts that decide the guards of a match, each name once."""
-    seen: set[str] = set()
-    for guard in match.get("guards") or []:
-        for fact in guard.get("decided_by") or []:
-            if fact.get("name") not in seen:
-                seen.add(str(fact.get("name")))
-                yield fact
+    """Yield the facts that decide the guards of a match, effective values before defaults."""
+    facts = [fact for guard in match.get("guards") or [] for fact in guard.get("decided_by") or []]
+    # What the server reports says more than a default that was overwritten.
+    facts.sort(key=lambda fact: fact.get("origin") != "effective")
+    seen: set[tuple[str, str]] = set()
+    for fact in facts:
+        key = (str(fact.get("name")), str(fact.get("origin")))
+        if key not in seen:
+            seen.add(key)
+            yield fact
 
 
 def where_it_stands(option: str, unit_text: str) -> tuple[str, str] | None:

@@ -6,8 +6,9 @@ import json
 from collections.abc import Callable, Generator, Iterator, Sequence
 
 from agent.models import ToolSchema
-from agent.models.concluding import ATTACH, conclude, propose
+from agent.models.concluding import ATTACH, conclude
 from agent.models.method import Case, Lead, Step, cite, hypothesise, odd_settings, probe, read_source, select
+from agent.models.proposing import propose
 from agent.models.views import Facts, View, parse_view, rows
 from agent.state import AssistantTurn, Message, ToolCall
 from prompts.playbooks import load_all

@@ -154,7 +154,8 @@ def find_quote(views: Sequence[View], pattern: str) -> Quote | None:
             select, wanted = selection, pattern.removeprefix(prefix)
     expression = re2.compile(wanted)
     for view in views:
-        for quote in reversed(list(select(view))):
+        # The newest line of a log counts, and the first place of a search.
+        for quote in list(select(view)) if "results" in view else reversed(list(select(view))):
             if quote.artifact and (found := expression.search(quote.text)):
                 text = quote.text.strip() if len(quote.text) < SHORT else found.group(0)
                 return Quote(quote.artifact, text, quote.lines)

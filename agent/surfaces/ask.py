@@ -16,11 +16,11 @@ from agent import threads
 from agent.config import Settings, load_settings
 from agent.errors import ExitCode, UsageError
 from agent.events import Ended, Live, Started
+from agent.models.select import PLAYBOOK, model_of
 from agent.state import Conclusion, Mode
 from agent.surfaces.targets import is_fresh, is_lab, open_host, release, say
 
 if TYPE_CHECKING:
-    from agent.models import Model
     from agent.session import Session
 
 
@@ -36,6 +36,8 @@ class AskOptions:
     symptom: str
     resume: str | None
     mode: Mode
+    model: str | None
+    base_url: str | None
     allow_load: bool | None
     send_rg: bool
     max_turns: int | None
@@ -71,7 +73,10 @@ async def _run(options: AskOptions) -> ExitCode:
 
 
 def _settings(options: AskOptions) -> Settings:
-    settings = load_settings()
+    named = {"model": options.model, "base_url": options.base_url}
+    settings = load_settings(**{name: value for name, value in named.items() if value is not None})
+    if options.base_url is not None and settings.model == PLAYBOOK:
+        raise UsageError("--base-url without a model", do="name one that it serves with --model")
     tools = settings.tools.model_copy(
         update={
             "allow_load": _allow_load(options, settings),
@@ -107,15 +112,6 @@ async def _open(options: AskOptions, settings: Settings, stack: AsyncExitStack) 
     for name in started.hosts:
         hosts[name] = await stack.enter_async_context(open_host(name, settings, _progress(options)))
     return Session.resume(settings, options.resume, model, hosts)
-
-
-def model_of(settings: Settings) -> Model:
-    """Return the model that the settings name."""
-    if settings.model != "playbook":
-        raise UsageError(f"no model named {settings.model}", do="use `playbook`")
-    from agent.models.playbook import PlaybookModel
-
-    return PlaybookModel()
 
 
 def _progress(options: AskOptions) -> Callable[[str], None]:

@@ -68,6 +68,14 @@ def ask(
     mode: Annotated[ModeChoice, typer.Option(help="read-only looks; propose also writes proposals.")] = (
         ModeChoice.READ_ONLY
     ),
+    model: Annotated[
+        str | None,
+        typer.Option("--model", "-m", help="`playbook` (built in), or the name of a model at --base-url."),
+    ] = None,
+    base_url: Annotated[
+        str | None,
+        typer.Option(help="OpenAI-compatible endpoint, such as http://gpu1:30000/v1. Key: LEADLINE_API_KEY."),
+    ] = None,
     allow_load: Annotated[
         bool | None,
         typer.Option(
@@ -102,6 +110,8 @@ def ask(
             symptom=symptom,
             resume=resume,
             mode=mode.value,
+            model=model,
+            base_url=base_url,
             allow_load=allow_load,
             send_rg=send_rg,
             max_turns=max_turns,
@@ -142,6 +152,42 @@ def tools(json_: JsonOption = False) -> None:
     from agent.surfaces.by_hand import list_tools
 
     list_tools(as_json=json_)
+
+
+@app.command()
+def scripted(
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 0,
+    script: Annotated[
+        Path | None, typer.Option(help="YAML list of turns; without it the built-in method answers.")
+    ] = None,
+    fault: Annotated[
+        list[str] | None,
+        typer.Option(metavar="N:KIND", help="Let the N-th answer go wrong, such as 3:429 or 5:cut."),
+    ] = None,
+) -> None:
+    """Serve a scripted model on loopback, to try things out without one: OpenAI-compatible, with faults.
+
+    Example: leadline scripted --port 8080 --fault 3:429 --fault 5:cut
+    """
+    from agent.surfaces.scripted import serve
+
+    serve(port, script, fault or [])
+
+
+@app.command()
+def replay(
+    transcript: Annotated[
+        Path, typer.Argument(help="A transcript file, with its artifacts/ folder beside it.")
+    ],
+    json_: JsonOption = False,
+) -> None:
+    """Investigate again from a recording, on no host, and compare how it goes with what was recorded.
+
+    Example: leadline replay case/transcript.jsonl
+    """
+    from agent.surfaces.replay import run
+
+    run(transcript, as_json=json_)
 
 
 @sessions.command("list")

@@ -73,6 +73,18 @@ class SourceClaim(_Strict):
 
     pattern: str = Field(description="RE2 pattern of the line that carries the condition or the statement.")
     says: str
+    judged: bool = Field(
+        default=False, description="Claim whether the statement can run, by the guard that decides it."
+    )
+
+
+class Observed(_Strict):
+    """Name a value that the running server shows, as a setting claim of the observed layer."""
+
+    probe: str
+    name: str
+    find: str
+    says: str
 
 
 class Absence(_Strict):
@@ -108,6 +120,7 @@ class Playbook(_Strict):
     probes: dict[str, Probe]
     predictions: list[Prediction]
     source: list[SourceClaim] = Field(default_factory=list)
+    observed: list[Observed] = Field(default_factory=list)
     absences: list[Absence] = Field(default_factory=list)
     change: ChangeTemplate | None = None
     inherent: list[str] = Field(default_factory=list)
@@ -129,6 +142,7 @@ def parse(path: Path) -> Playbook:
 def _check_references(path: Path, playbook: Playbook) -> None:
     named = {prediction.probe for prediction in playbook.predictions}
     named |= {absence.probe for absence in playbook.absences}
+    named |= {observed.probe for observed in playbook.observed}
     for probe in playbook.probes.values():
         named |= {other for other in (probe.after, probe.wait_for) if other}
     unknown = named - set(playbook.probes) - {"server_info", "source"}
