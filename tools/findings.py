@@ -14,7 +14,7 @@ from tools.judge import Judge
 from tools.package_path import below, package_of
 from tools.policy_paths import read_denied
 from tools.process import ProcessFacts
-from tools.scopes import Module, parse
+from tools.scopes import Module, collector_paused, parse
 from tools.search import Found, Hit
 
 _LONGEST_LINE = 300
@@ -62,7 +62,8 @@ class Findings:
             by_path.setdefault(hit.path, []).append(hit)
         first = self._settings_path(judge)
         paths = sorted(by_path, key=lambda path: (path != first, path))
-        return [self._result(path, by_path[path], judge, listing) for path in paths]
+        with collector_paused():
+            return [self._result(path, by_path[path], judge, listing) for path in paths]
 
     def keep(self, data: bytes, label: str, *, complete: bool = True, path: str | None = None) -> ArtifactRef:
         """Keep output of this search."""

@@ -46,9 +46,8 @@ def guards_of(module: Module, way: list[Step]) -> list[Guard]:
         guards += _entering(step)
         body = getattr(step.parent, step.field, None)
         if isinstance(step.child, ast.stmt) and isinstance(body, list):
-            for before in body[: step.index]:
-                condition = _ends(module, before)
-                if condition is not None:
+            for index, before, condition in _leaving(module, step.parent, step.field):
+                if index < step.index:
                     guards += _passing(before, condition)
     return [guard for guard in guards if not _holds_always(guard.condition)]
 
@@ -146,6 +145,16 @@ def _ends(module: Module, statement: ast.stmt) -> Formula:
     if key not in module.memo:
         module.memo[key] = _compute_end(module, statement)
     found: Formula = module.memo[key]
+    return found
+
+
+def _leaving(module: Module, parent: ast.AST, field: str) -> list[tuple[int, ast.stmt, ast.expr]]:
+    """Return the statements of a body that do not always end normally; bodies of classes are long."""
+    key = ("leaving", id(parent), field)
+    if key not in module.memo:
+        ends = ((index, before, _ends(module, before)) for index, before in enumerate(getattr(parent, field)))
+        module.memo[key] = [(index, before, end) for index, before, end in ends if end is not None]
+    found: list[tuple[int, ast.stmt, ast.expr]] = module.memo[key]
     return found
 
 

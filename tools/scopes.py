@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import gc
 import re
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ class _Missing:
 UNKNOWN: Final = _Missing()
 Span = tuple[int, int, int, int]
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+_LITERALS = (ast.Tuple, ast.List, ast.Set, ast.Dict, ast.UnaryOp, ast.BinOp)
 _BODIES = ("body", "orelse", "finalbody")
 _IDENTIFIER = re.compile(rb"[A-Za-z0-9_\x80-\xff]*")
 
@@ -59,21 +61,31 @@ class Use:
 
 def parse(data: bytes) -> Module:
     """Parse a file; raise `SyntaxError` when this interpreter cannot read it."""
-    collecting = gc.isenabled()
-    gc.disable()  # A large tree sets the collector off again and again, which takes longer than parsing.
     try:
-        tree = ast.parse(data)
+        with collector_paused():
+            tree = ast.parse(data)
     except (ValueError, RecursionError, MemoryError) as error:
         raise SyntaxError(f"cannot be parsed: {type(error).__name__}") from error
+    return Module(data, data.split(b"\n"), tree)
+
+
+@contextlib.contextmanager
+def collector_paused() -> Iterator[None]:
+    """Keep the garbage collector from walking syntax trees again and again while they grow."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
     finally:
         if collecting:
             gc.enable()
-    return Module(data, data.split(b"\n"), tree)
 
 
 def constant(node: ast.AST | None) -> Any:
     """Return the value of a literal (nested tuples, lists, sets, dicts included), else `UNKNOWN`."""
-    if not isinstance(node, ast.expr):
+    if isinstance(node, ast.Constant):
+        return node.value
+    if not isinstance(node, _LITERALS):
         return UNKNOWN
     try:
         return ast.literal_eval(node)
