@@ -50,7 +50,7 @@ class Settings(BaseSettings):
         default=None, validation_alias=AliasChoices("LEADLINE_API_KEY", "OPENAI_API_KEY", "api_key")
     )
     model_stream: bool = Field(
-        default=True, description="Ask for streamed answers; an endpoint that refuses is asked for whole ones."
+        default=True, description="Stream answers; an endpoint that refuses is asked for whole ones."
     )
     model_retries: int = Field(default=3, ge=0, description="Further tries of a turn that failed on the way.")
     model_start_s: float = Field(

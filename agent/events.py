@@ -10,9 +10,11 @@ from pydantic import Field, TypeAdapter
 from agent.state import (
     Change,
     ClaimCheck,
+    Comparison,
     Conclusion,
     Evidence,
     Hypothesis,
+    Measurement,
     Mode,
     Outcome,
     Record,
@@ -25,6 +27,14 @@ SCHEMA_VERSION = 1
 
 ORIENTATION = "orientation"
 """Model of the turn, numbered 0, in which the program itself asks for the facts of every host."""
+
+Step = Literal["apply", "extend", "confirm", "roll_back"]
+"""Steps of a change on its host that the execution ledger records."""
+
+ActionOutcome = Literal["applied", "extended", "confirmed", "rolled_back", "refused", "none", "failed", "unknown"]
+"""How a step ended; ``refused`` and ``none``: nothing on the host was changed."""
+
+Phase = Literal["baseline", "after"]
 
 UNSTAMPED = datetime.fromtimestamp(0, UTC)
 """Time of an event that no transcript has taken in yet; a stored event never has it."""
@@ -53,7 +63,9 @@ class Started(EventBase):
     hosts: list[str]
     mode: Mode
     budget: dict[str, float] = Field(default_factory=dict)
-    prompts: dict[str, str] = Field(default_factory=dict, description="Prompt file name to sha256.")
+    prompts: dict[str, str] = Field(
+        default_factory=dict, description="Prompt file name, or tool:NAME for a tool's schema, to sha256."
+    )
 
 
 class Resumed(EventBase):
@@ -147,6 +159,88 @@ class ConclusionChecked(EventBase):
     problems: list[str] = Field(default_factory=list)
 
 
+class PlanMade(EventBase):
+    """Record the whole plan of a change, which an approval is bound to by its digest."""
+
+    type: Literal["plan_made"] = "plan_made"
+    change: str
+    tool_call_id: str
+    plan: dict[str, Any]
+    digest: str
+
+
+class ApprovalAsked(EventBase):
+    """Record that a person is asked for a decision on a plan; the run stops here."""
+
+    type: Literal["approval_asked"] = "approval_asked"
+    change: str
+    digest: str
+    interrupt: str = Field(description="Id of the interrupt that the decision is given to.")
+    expires_at: datetime
+
+
+class ApprovalGiven(EventBase):
+    """Record the one decision on a plan."""
+
+    type: Literal["approval_given"] = "approval_given"
+    change: str
+    digest: str
+    decision: Literal["approved", "denied"]
+    by: str
+    reason: str = ""
+
+
+class ApprovalVoided(EventBase):
+    """Record that a plan or its approval no longer holds; another plan needs another approval."""
+
+    type: Literal["approval_voided"] = "approval_voided"
+    change: str
+    digest: str
+    why: str
+
+
+class ActionStarted(EventBase):
+    """Record the intent of one step of a change on its host, on the disk before the step."""
+
+    type: Literal["action_started"] = "action_started"
+    action: str = Field(description="Id inside the change, such as C1.1.")
+    change: str
+    step: Step
+    digest: str
+
+
+class ActionFinished(EventBase):
+    """Record how a step ended, as the host said; a step without this is looked up on the host."""
+
+    type: Literal["action_finished"] = "action_finished"
+    action: str
+    change: str
+    step: Step
+    outcome: ActionOutcome
+    detail: str = ""
+
+
+class Measured(EventBase):
+    """Record a measurement of a service, before or after a change."""
+
+    type: Literal["measured"] = "measured"
+    change: str
+    phase: Phase
+    artifact: ArtifactRef
+    measurement: Measurement
+
+
+class Judged(EventBase):
+    """Record what a change did, and whether it is kept."""
+
+    type: Literal["judged"] = "judged"
+    change: str
+    comparison: Comparison
+    predicted: str
+    measured: str
+    artifact: ArtifactRef
+
+
 class BudgetUsed(EventBase):
     """Record what is used up so far."""
 
@@ -185,6 +279,14 @@ Event = Annotated[
     | HypothesisMoved
     | ChangeMoved
     | ConclusionChecked
+    | PlanMade
+    | ApprovalAsked
+    | ApprovalGiven
+    | ApprovalVoided
+    | ActionStarted
+    | ActionFinished
+    | Measured
+    | Judged
     | BudgetUsed
     | Failed
     | Ended,

@@ -48,10 +48,7 @@ class Investigation:
         for fold in (self.history.feed, self.messages.feed, self.budget.feed, self.ledger.apply):
             self.transcript.follow(fold)
         self.transcript.follow(self.emit, replay=False)
-        self.schemas: list[ToolSchema] = [
-            *(_schema(tool.name, tool.description, tool.args) for tool in self.tools.values()),
-            *(_schema(name, DESCRIPTIONS[name], args) for name, args in ACTION_ARGS.items()),
-        ]
+        self.schemas = schemas_of(self.tools)
         """Every tool as the model sees it."""
 
     def is_last(self, turn: int) -> bool:
@@ -71,6 +68,14 @@ class Investigation:
         changes = self.ledger.changes.values()
         parts += [f"{item.id}: {item.setting} on {item.host} ({item.status})" for item in changes]
         return " ".join(parts) or "No hypothesis was stated."
+
+
+def schemas_of(tools: Mapping[str, Tool[Any]]) -> list[ToolSchema]:
+    """Return every tool as a model sees it: those of the hosts, then those of the investigation itself."""
+    return [
+        *(_schema(tool.name, tool.description, tool.args) for tool in tools.values()),
+        *(_schema(name, DESCRIPTIONS[name], args) for name, args in ACTION_ARGS.items()),
+    ]
 
 
 def _schema(name: str, description: str, args: type[Args]) -> ToolSchema:

@@ -17,9 +17,9 @@ from agent.calls import refuse
 from agent.config import Settings, pin_libraries
 from agent.errors import ExitCode, LeadlineError, UsageError
 from agent.events import Ended, Event, Failed, Live, Resumed, Started, UserMessage
-from agent.investigation import Investigation
+from agent.investigation import Investigation, schemas_of
 from agent.messages import Messages
-from agent.models import Model
+from agent.models import TOOL_PREFIX, Model, schema_digest
 from agent.state import Mode
 from agent.transcript import Transcript
 from prompts.render import digest, render
@@ -63,6 +63,7 @@ class Session:
     ) -> Session:
         """Open a new thread; nothing runs before `ask`."""
         _refuse_apply(mode)
+        tools = tools if tools is not None else _default_tools()
         folder = threads.create(settings, thread or threads.new_id())
         event = Started(
             thread=folder.name,
@@ -73,7 +74,7 @@ class Session:
             hosts=list(hosts),
             mode=mode,
             budget=Limits.of(settings).record(),
-            prompts={f"{name}.md.j2": digest(name) for name in PROMPTS},
+            prompts=_digests(tools),
         )
         return cls._open(settings, folder, model, hosts, tools, redact, event)
 
@@ -261,6 +262,13 @@ def _drained(error: BaseException) -> bool:
 
 def _system_prompt(started: Started, settings: Settings) -> str:
     return render("system", hosts=started.hosts, mode=started.mode, max_turns=settings.max_turns)
+
+
+def _digests(tools: Mapping[str, Tool[Any]]) -> dict[str, str]:
+    """Return what tells, later, whether the model was shown the same prompts and the same tools."""
+    prompts = {f"{name}.md.j2": digest(name) for name in PROMPTS}
+    schemas = schemas_of(tools)
+    return prompts | {f"{TOOL_PREFIX}{one['function']['name']}": schema_digest(one) for one in schemas}
 
 
 def _default_redactor() -> Redactor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -9,6 +11,14 @@ from agent.state import AssistantTurn, Message
 
 ToolSchema = dict[str, Any]
 """One tool in the form of the chat completions API: ``{"type": "function", "function": {...}}``."""
+
+TOOL_PREFIX = "tool:"
+"""Marks the digest of a tool's schema among the digests that a transcript begins with."""
+
+
+def schema_digest(schema: ToolSchema) -> str:
+    """Return the sha256 of a tool as a model sees it, for the transcript."""
+    return hashlib.sha256(json.dumps(schema, sort_keys=True).encode()).hexdigest()
 
 
 class Model(Protocol):

@@ -1,0 +1,32 @@
+"""Replay a recording from the command line and say whether it still goes the same way."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import sys
+from pathlib import Path
+
+from agent.config import load_settings
+from agent.errors import ExitCode
+from tools.display import printable
+
+
+def run(transcript: Path, *, as_json: bool) -> None:
+    """Print the comparison on stdout; leave with 1 when something differs."""
+    from agent.models.replay import Recording
+    from agent.replay import replay
+
+    report = asyncio.run(replay(Recording.load(transcript), load_settings()))
+    if as_json:
+        sys.stdout.write(json.dumps({"same": report.same, **dataclasses.asdict(report)}) + "\n")
+    else:
+        counted = ", ".join(f"{count} {what}s" for what, count in report.counts.items())
+        verdict = "same" if report.same else "different"
+        lines = [f"{verdict}: {report.outcome or 'unfinished'}; {report.turns} turns, {counted}"]
+        lines += [f"- differs: {text}" for text in report.differences]
+        lines += [f"- note: {text}" for text in report.notes]
+        sys.stdout.write(printable("\n".join(lines)) + "\n")
+    if not report.same:
+        raise SystemExit(int(ExitCode.ERROR))
