@@ -5,7 +5,7 @@ from jinja2 import UndefinedError
 
 from agent.actions import ACTION_ARGS
 from prompts.render import FOLDER, digest, render
-from tools.contract import HostArgs, ToolError
+from tools.contract import ToolError
 from tools.registry import TOOLS, load, load_all
 
 
@@ -13,8 +13,8 @@ def test_every_listed_tool_is_the_one_its_module_names() -> None:
     loaded = load_all()
     assert [tool.name for tool in loaded.values()] == [name for name, _ in TOOLS]
     for tool in loaded.values():
-        assert issubclass(tool.args, HostArgs) and tool.description
-    assert [name for name, tool in loaded.items() if not tool.read_only] == ["benchmark"]
+        assert "host" in tool.args.model_fields and tool.description
+        assert tool.read_only
 
 
 def test_no_tool_has_the_name_of_an_action() -> None:
