@@ -31,7 +31,9 @@ ORIENTATION = "orientation"
 Step = Literal["apply", "extend", "confirm", "roll_back"]
 """Steps of a change on its host that the execution ledger records."""
 
-ActionOutcome = Literal["applied", "extended", "confirmed", "rolled_back", "refused", "none", "failed", "unknown"]
+ActionOutcome = Literal[
+    "applied", "extended", "confirmed", "rolled_back", "refused", "none", "failed", "unknown"
+]
 """How a step ended; ``refused`` and ``none``: nothing on the host was changed."""
 
 Phase = Literal["baseline", "after"]

@@ -144,6 +144,73 @@ class Change(Record):
     status: ChangeStatus = "proposed"
 
 
+TrialVerdict = Literal["improved", "worse", "no_effect", "inconclusive"]
+Scalar = bool | int | float | str | None
+
+
+class Level(Record):
+    """Hold the repeats of a measurement at one concurrency."""
+
+    concurrency: int
+    throughput: list[float] = Field(description="Output tok/s of all requests together, one a repeat.")
+    per_request: list[float] = Field(default_factory=list, description="Decode tok/s of one request.")
+    errors: int = 0
+    power_w: float | None = Field(default=None, description="Mean over GPUs and repeats.")
+
+
+class Measurement(Record):
+    """Hold one measurement of a service: its repeats, and what the server said of itself beside it."""
+
+    artifact: str = Field(description="Handle of the benchmark's own figures, with the outputs' digests.")
+    taken_at: datetime
+    seed: int = Field(description="Prompts follow from it; a comparison uses the same.")
+    levels: list[Level]
+    observed: dict[str, Scalar] = Field(
+        default_factory=dict, description="Mechanism metrics, and the changed setting as it is in force."
+    )
+    state: str = Field(default="", description="Digest of the settings in force; empty: not told.")
+    notes: list[str] = Field(default_factory=list)
+
+
+class LevelComparison(Record):
+    """Compare two measurements at one concurrency; the interval is that of the ratio, at 95 %."""
+
+    concurrency: int
+    before: float | None
+    after: float | None
+    ratio: float | None
+    low: float | None
+    high: float | None
+    verdict: TrialVerdict
+    repeats: int
+    why: str = ""
+
+
+class MechanismValue(Record):
+    """Hold one metric before and after."""
+
+    name: str
+    before: Scalar
+    after: Scalar
+    moved: bool
+
+
+class Comparison(Record):
+    """Say what a change did: per concurrency, its mechanism, its outputs, and whether it is kept."""
+
+    levels: list[LevelComparison]
+    verdict: TrialVerdict
+    mechanism: list[MechanismValue] = Field(default_factory=list)
+    mechanism_moved: bool | None = Field(description="None: not observable.")
+    mechanism_says: str
+    effective: MechanismValue | None = Field(default=None, description="The changed setting as in force.")
+    outputs_equal: bool | None = Field(description="Greedy outputs; None: nothing could be compared.")
+    outputs_compared: int
+    outputs_different: int
+    kept: bool
+    why: str
+
+
 class SettingClaim(Record):
     """Claim the value of a setting in one layer; the quote holds its name and value."""
 
@@ -294,5 +361,7 @@ class GraphState(TypedDict, total=False):
 
     thread: str
     turn: int
-    route: Literal["reason", "act", "review", "conclude", "end"]
+    route: Literal["reason", "act", "review", "experiment", "conclude", "end"]
     sent_back: int
+    approved: str
+    """Digest of the plan that was approved or denied at the last review."""

@@ -29,7 +29,10 @@ from agent.events import (
 )
 from tools.contract import Redactor
 
-_OURS = frozenset({"sha256", "at", "taken_at", "id", "tool_call_id", "call", "handle", "artifact", "prompts"})
+_OURS = frozenset(
+    {"sha256", "at", "taken_at", "id", "tool_call_id", "call", "handle", "artifact", "prompts", "state"}
+    | {"digest", "interrupt", "preimage_sha256", "host_key"}
+)
 """Fields of our own making, which must not be mistaken for secrets: digests, ids, times."""
 
 _NOTHING_NEW = (ToolStarted, BudgetUsed)

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import sys
+from statistics import fmean
 from typing import TYPE_CHECKING, assert_never
 
 from agent.events import (
+    ActionFinished,
+    ActionStarted,
+    ApprovalAsked,
+    ApprovalGiven,
+    ApprovalVoided,
     BudgetUsed,
     ChangeMoved,
     ConclusionChecked,
@@ -13,7 +19,10 @@ from agent.events import (
     EvidenceAdded,
     Failed,
     HypothesisMoved,
+    Judged,
     Live,
+    Measured,
+    PlanMade,
     Progress,
     Resumed,
     Started,
@@ -24,7 +33,7 @@ from agent.events import (
     TurnTaken,
     UserMessage,
 )
-from agent.state import Conclusion, HypothesisStatus
+from agent.state import Conclusion, HypothesisStatus, LevelComparison, TrialVerdict
 from tools.display import printable
 
 if TYPE_CHECKING:
@@ -35,6 +44,13 @@ _STYLES: dict[HypothesisStatus, str] = {
     "supported": "green",
     "confirmed": "bold green",
     "refuted": "dim",
+}
+
+_VERDICTS: dict[TrialVerdict, str] = {
+    "improved": "green",
+    "worse": "red",
+    "no_effect": "yellow",
+    "inconclusive": "yellow",
 }
 
 
@@ -65,6 +81,18 @@ class Terminal:
                 self._moved(event)
             case ConclusionChecked():
                 self._checked(event)
+            case Judged():
+                self._judged(event)
+            case (
+                PlanMade()
+                | ApprovalAsked()
+                | ApprovalGiven()
+                | ApprovalVoided()
+                | ActionStarted()
+                | ActionFinished()
+                | Measured()
+            ):
+                self._line(*_change_line(event))
             case TurnTaken() | EvidenceAdded() | BudgetUsed() | Ended() | UserMessage():
                 self._end_line()
             case _:
@@ -97,6 +125,14 @@ class Terminal:
         arrow = f"{event.before} -> {moved.status}" if event.before else moved.status
         self._line(f"  {moved.id} {arrow}: {moved.statement}", _STYLES[moved.status])
 
+    def _judged(self, event: Judged) -> None:
+        found = event.comparison
+        for level in found.levels:
+            self._line(f"  {event.change} {level_line(level)}", _VERDICTS[level.verdict])
+        self._line(f"  {event.change} mechanism: {found.mechanism_says}", "dim")
+        style = "bold green" if found.kept else "bold yellow"
+        self._line(f"  {event.change} {'kept' if found.kept else 'not kept'}: {found.why}", style)
+
     def _checked(self, event: ConclusionChecked) -> None:
         verified = sum(check.status == "verified" for check in event.checks)
         opinions = sum(check.status == "opinion" for check in event.checks)
@@ -107,6 +143,53 @@ class Terminal:
                 self._line(f"    claim {check.index}: {check.why}", "yellow")
         for problem in event.problems:
             self._line(f"    {problem}", "yellow")
+
+
+def level_line(level: LevelComparison) -> str:
+    """Return one row of a comparison as a person reads it."""
+    head = f"concurrency {level.concurrency}: "
+    if level.ratio is None or level.before is None or level.after is None:
+        return f"{head}{level.verdict.replace('_', ' ')} ({level.why})"
+    text = f"{head}{level.before:.1f} -> {level.after:.1f} tok/s, x{level.ratio:.2f}"
+    if level.low is not None and level.high is not None:
+        text += f" [{level.low:.2f}, {level.high:.2f}]"
+    return f"{text}: {level.verdict.replace('_', ' ')}"
+
+
+def _change_line(
+    event: PlanMade
+    | ApprovalAsked
+    | ApprovalGiven
+    | ApprovalVoided
+    | ActionStarted
+    | ActionFinished
+    | Measured,
+) -> tuple[str, str]:
+    change = event.change
+    match event:
+        case PlanMade(digest=digest):
+            return f"  {change} planned, digest {digest[:12]}", "magenta"
+        case ApprovalAsked(expires_at=until):
+            return f"  {change} waits for approval until {until:%H:%M:%S} UTC", "bold magenta"
+        case ApprovalGiven(decision=decision, by=by, reason=reason):
+            return f"  {change} {decision} by {by}{': ' + reason if reason else ''}", "bold magenta"
+        case ApprovalVoided(why=why):
+            return f"  {change} approval void: {why}", "yellow"
+        case ActionStarted(step="extend") | ActionFinished(outcome="extended"):
+            return f"  {change} rollback timer extended", "dim"
+        case ActionStarted(step=step):
+            return f"  {change} {step.replace('_', ' ')} ...", "magenta"
+        case ActionFinished(outcome=outcome, detail=detail):
+            return f"  {change} {outcome.replace('_', ' ')}: {detail}", "magenta"
+        case Measured(phase=phase, measurement=found):
+            means = [
+                f"{fmean(level.throughput):.1f} tok/s at {level.concurrency}"
+                for level in found.levels
+                if level.throughput
+            ]
+            return f"  {change} measured {phase}: {', '.join(means) or 'nothing completed'}", "cyan"
+        case _:
+            assert_never(event)
 
 
 def _one_line(
