@@ -113,7 +113,9 @@ def _fact_quote(
     if fact.get("origin") == "effective" and (quote := find_quote(server_info, rf'"{name}": ?[^,]+')):
         return quote
     if fact.get("text"):
-        return Quote(str(fact.get("artifact") or artifact), str(fact["text"]).strip(), _lines(fact))
+        place = _lines(fact)
+        lines = (place[0], int(fact.get("last_line") or place[0])) if place else None
+        return Quote(str(fact.get("artifact") or artifact), str(fact["text"]).strip(), lines)
     return None
 
 
@@ -141,9 +143,9 @@ def absence(says: str, view: View) -> Iterator[Claim]:
         yield {"type": "absence", "says": says, "call": call, **named}
 
 
-def seen(says: str, name: str, quote: Quote) -> Claim:
+def seen(says: str, name: str, value: str, quote: Quote) -> Claim:
     """Claim a value that the running server shows."""
-    return _setting(says, name, quote.text.rpartition(" ")[2], "observed", quote)
+    return _setting(says, name, value, "observed", quote)
 
 
 def measurements(load: Sequence[View], slots: int) -> Iterator[Claim]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from typing import Any
 
+import re2
+
 from agent.models import claims
 from agent.models.explain import comments_about
 from agent.models.method import Case, Lead, Step, fill
@@ -87,8 +89,8 @@ def because(lead: Lead) -> str:
 def summary(case: Case, outcome: str, causes: list[Lead]) -> str:
     """Say the outcome in a few sentences."""
     if outcome == "diagnosed":
-        parts = [f"{number}. {lead.book.statement}" for number, lead in enumerate(causes, start=1)]
-        return "\n".join(parts) + _part_inherent(case)
+        parts = [f"{number}. {_cause(lead)}" for number, lead in enumerate(causes, start=1)]
+        return "\n".join(parts) + _context(case) + _part_inherent(case)
     if outcome == "configuration_fine":
         return (
             "None of the causes I know holds here: every one is refuted by what the host shows."
@@ -114,6 +116,17 @@ def summary(case: Case, outcome: str, causes: list[Lead]) -> str:
             f" Settings that switch something off, their effect on the symptom not shown: {', '.join(odd)}."
         )
     return text
+
+
+def _cause(lead: Lead) -> str:
+    """State a cause with the flags that bring it about."""
+    flags = [reason.option for reason in lead.explanation.reasons] if lead.explanation else []
+    return f"{lead.book.statement} Here that is {', '.join(flags)}." if flags else lead.book.statement
+
+
+def _context(case: Case) -> str:
+    holding = [lead.book.statement for lead in case.leads if lead.book.role == "context" and lead.holds]
+    return "".join(f"\nBut: {statement}" for statement in holding)
 
 
 def _part_inherent(case: Case) -> str:
@@ -183,8 +196,9 @@ def _cause_claims(case: Case, lead: Lead) -> Iterator[dict[str, Any]]:
         yield from _source_claims(case, source)
     for row in lead.book.observed:
         quote = find_quote(case.views(lead, row.probe), row.find)
-        if quote is not None:
-            yield claims.seen(f"{_sentence(row.says)}.", row.name, quote)
+        value = re2.search(row.value, quote.text) if quote else None
+        if quote is not None and value is not None:
+            yield claims.seen(f"{_sentence(row.says)}.", row.name, value.group(1), quote)
     for missing in lead.book.absences:
         for view in case.views(lead, missing.probe):
             yield from claims.absence(f"{_sentence(missing.says)}.", view)

@@ -163,8 +163,7 @@ def hypothesise(case: Case) -> Steps:
     for rank, lead in enumerate(case.leads, start=1):
         predictions = [_stated(prediction) for prediction in lead.book.predictions]
         adds.append({"statement": lead.book.statement, "rank": rank, "predictions": predictions})
-    names = "\n".join(f"{rank}. {lead.book.statement}" for rank, lead in enumerate(case.leads, start=1))
-    says = f"Before I read any source, this is what could cause it, likeliest first:\n{names}"
+    says = "Before I read any source I state what could cause it, likeliest first, and what each predicts."
     results = yield Step(says, [("hypothesis", {"add": adds})])
     by_rank = (
         {row.get("rank"): str(row.get("id")) for row in rows(results[0], "hypotheses")} if results else {}

@@ -83,7 +83,8 @@ class Observed(_Strict):
 
     probe: str
     name: str
-    find: str
+    find: str = Field(description="RE2 pattern of the text to quote.")
+    value: str = Field(description="RE2 pattern whose group is the value in the quote.")
     says: str
 
 
