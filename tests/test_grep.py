@@ -157,6 +157,7 @@ async def test_every_match_is_explained(tmp_path: Path, site: Path) -> None:
             "origin": "default",
             "line": line,
             "text": "enable_x: bool = False",
+            "last_line": line,
         }
     ]
     second = found[line_of(ARGS, "self.turbo_off = True", 1)]

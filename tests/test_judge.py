@@ -11,13 +11,13 @@ import pytest
 from tools.definitions import (
     Definitions,
     Engine,
-    launch_values,
     outside_pattern,
     read_definitions,
     read_outside,
 )
 from tools.guards import guards_of
 from tools.judge import Judge, Judgement, resolver_at
+from tools.launch_values import launch_values
 from tools.scopes import UNKNOWN, Module, parse, steps_to
 
 ENGINE = Engine("toy", "core/args.py", "Args", ("server_args",), ("get_args",), "core/")

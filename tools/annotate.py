@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tools.definitions import HIDDEN, is_secret
+from tools.evaluate import Resolver
 from tools.guards import Guard, branch_test, guards_of
-from tools.judge import Judge, Judgement, Known, Resolver, Verdict, resolver_at
+from tools.judge import Judge, Judgement, Known, Verdict, resolver_at
 from tools.scopes import (
     UNKNOWN,
     Module,
@@ -22,6 +23,9 @@ from tools.scopes import (
     use_at,
 )
 from tools.search import Hit
+
+DEFINITION_CHARS = 2000
+"""Longest definition of a setting shown with a fact that it decides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +125,12 @@ def _fact_view(place: Place, known: Known) -> dict[str, Any]:
     value = HIDDEN if is_secret(known.name) else json_value(known.value)
     fact = {"name": known.name, "value": value, "origin": known.origin, "line": known.line}
     if known.line and place.judge is not None:
-        lines = place.judge.definitions.module.lines
-        fact["text"] = lines[known.line - 1].decode("utf-8", "replace").strip()[:200]
+        definitions = place.judge.definitions
+        defined = definitions.fields.get(known.name)
+        last = defined.last_line if defined and defined.line == known.line else known.line
+        text = b"\n".join(definitions.module.lines[known.line - 1 : last]).decode("utf-8", "replace").strip()
+        if len(text) <= DEFINITION_CHARS:  # a longer one could not be quoted whole
+            fact |= {"text": text, "last_line": last}
         if place.settings_artifact is not None:
             fact["artifact"] = place.settings_artifact
     return fact
