@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,9 @@ from agent.models import TOOL_PREFIX, ToolSchema, schema_digest
 from agent.state import AssistantTurn, Message
 from agent.transcript import check_order, read_events
 from tools.artifacts import ArtifactStore
+
+CUT_NOTE = " [cut: about "
+"""Begins what stands at the end of a view that was too long."""
 
 
 class ReplayDiverged(LeadlineError):
@@ -114,9 +118,13 @@ class ReplayModel:
         changed = [name for tool in tools if self._is_changed(name := tool["function"]["name"], tool)]
         if changed:
             raise ReplayDiverged(f"before turn {number}: the schema of tool {changed[0]} has changed")
-        recorded = [_comparable(message) for message in self._messages[1 : self._lengths[number]]]
-        now = [_comparable(message) for message in messages[1:]]
-        difference = first_difference(recorded, now)
+        recorded = self._messages[1 : self._lengths[number]]
+        nothing: Message = {}
+        now = [
+            _comparable(before if before and _only_cut(before, message) else message)
+            for before, message in zip_longest(recorded, messages[1:], fillvalue=nothing)
+        ]
+        difference = first_difference([_comparable(message) for message in recorded], now)
         if difference:
             raise ReplayDiverged(f"before turn {number}: message {difference}")
 
@@ -145,9 +153,17 @@ def _short(value: Any) -> str:
     return text if len(text) <= 160 else f"{text[:160]}... ({len(text)} characters)"
 
 
+def _only_cut(recorded: Message, now: Message) -> bool:
+    """Tell whether a recorded result, cut to fit and no JSON any more, is the beginning of what came now."""
+    text, whole = str(recorded.get("content")), str(now.get("content"))
+    kept, cut, _ = text.rpartition(CUT_NOTE)
+    same_call = recorded.get("tool_call_id") == now.get("tool_call_id")
+    return bool(cut) and same_call and (view_of(whole) == {"recorded": text} or whole.startswith(kept))
+
+
 def _comparable(message: Message) -> Message:
     """Return a message with its result parsed, so that a difference is named by its field."""
-    if message["role"] != "tool":
+    if message.get("role") != "tool":
         return message
     return {**message, "content": view_of(str(message["content"]))}
 
