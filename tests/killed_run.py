@@ -14,12 +14,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from scripted_parts import STORY, Move, again, begin, call, conclusion, essence, run, turn
-
 import agent.driver  # noqa: F401 - imported once here, not in each fork
 from agent.events import Event, ToolFinished
 from agent.session import Session
 from agent.transcript import check_order, read_events
+from tests.scripted_parts import STORY, Move, again, begin, call, conclusion, essence, run, turn
 
 
 def in_fork(job: Callable[..., None], *args: object) -> int:

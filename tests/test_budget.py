@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted_parts import TOOLS, again, begin, call, conclusion, run, turn
 
 from agent.budget import Budget, Limits
 from agent.errors import ExitCode
 from agent.events import Resumed, SystemNote, ToolFinished, TurnTaken, UserMessage
 from agent.session import Session
 from agent.state import Usage
+from tests.scripted_parts import TOOLS, again, begin, call, conclusion, run, turn
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 LIMITS = Limits(turns=3, tokens=100, cost_usd=1.0, wall_s=60.0)

@@ -6,7 +6,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from scripted_parts import (
+
+from agent.errors import ExitCode, ModelEndpointError, UsageError
+from agent.events import ConclusionChecked, Failed, Progress, SystemNote, TextDelta, ToolFinished, TurnTaken
+from agent.models import ToolSchema
+from agent.session import Session
+from agent.state import AssistantTurn, Message, ToolCall
+from tests.scripted_parts import (
     EVIDENCE,
     HYPOTHESIS,
     STORY,
@@ -22,12 +28,6 @@ from scripted_parts import (
     run,
     turn,
 )
-
-from agent.errors import ExitCode, ModelEndpointError, UsageError
-from agent.events import ConclusionChecked, Failed, Progress, SystemNote, TextDelta, ToolFinished, TurnTaken
-from agent.models import ToolSchema
-from agent.session import Session
-from agent.state import AssistantTurn, Message, ToolCall
 
 
 def finished(session: Session) -> list[ToolFinished]:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted_parts import STORY, TOOLS, Move, begin, call, conclusion, make_settings, run, turn
 
 from agent.errors import ExitCode, TranscriptError
 from agent.events import ToolStarted
@@ -14,6 +13,7 @@ from agent.models.replay import Recording, RecordingOver, ReplayDiverged, Replay
 from agent.replay import Report, replay
 from agent.session import Session
 from agent.surfaces.replay import run as run_command
+from tests.scripted_parts import STORY, TOOLS, Move, begin, call, conclusion, make_settings, run, turn
 from tools.contract import Tool, ToolContext
 
 

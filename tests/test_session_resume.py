@@ -10,11 +10,11 @@ from typing import Any
 
 import ormsgpack
 import pytest
-from scripted_parts import STORY, Move, ScriptedModel, again, begin, call, conclusion, plain, run, turn
 
 from agent.errors import UsageError
 from agent.events import Resumed, ToolFinished, TurnTaken
 from agent.session import Session
+from tests.scripted_parts import STORY, Move, ScriptedModel, again, begin, call, conclusion, plain, run, turn
 
 HERE = Path(__file__).parent
 
@@ -43,8 +43,8 @@ async def test_killed_after_any_event_it_resumes_to_the_same_end(tmp_path: Path)
 async def test_a_second_process_is_refused(tmp_path: Path) -> None:
     session = begin(tmp_path, STORY, thread="one")
     script = (
-        f"import sys; sys.path.insert(0, {str(HERE)!r})\n"
-        "from pathlib import Path; from scripted_parts import *\n"
+        f"import sys; sys.path.insert(0, {str(HERE.parent)!r})\n"
+        "from pathlib import Path; from tests.scripted_parts import *\n"
         f"again(Path({str(tmp_path)!r}), STORY, 'one')"
     )
     code, _, err = await python("-c", script)

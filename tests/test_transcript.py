@@ -6,7 +6,6 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from scripted_parts import STORY, again, begin, essence, make_settings, plain, run
 
 from agent import threads
 from agent.errors import TranscriptError, UsageError
@@ -24,6 +23,7 @@ from agent.events import (
 )
 from agent.state import Citation, Evidence, ToolCall
 from agent.transcript import Transcript, check_order, json_schema, main, mask, read_events
+from tests.scripted_parts import STORY, again, begin, essence, make_settings, plain, run
 
 STARTED = Started(
     thread="x", product="0", recorded="scripted", symptom="slow", hosts=["here"], mode="read-only"
