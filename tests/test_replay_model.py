@@ -183,7 +183,7 @@ async def test_events_of_another_process_change_nothing(tmp_path: Path) -> None:
         if isinstance(event, ToolStarted) and event.turn == 2:
             session.cancel()
     await session.close()
-    from scripted_parts import again as resume
+    from tests.scripted_parts import again as resume
 
     resumed: Session = resume(tmp_path / "first", STORY, session.thread)
     await run(resumed)
