@@ -22,7 +22,9 @@ def run(transcript: Path, *, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(json.dumps({"same": report.same, **dataclasses.asdict(report)}) + "\n")
     else:
-        counted = ", ".join(f"{count} {what}s" for what, count in report.counts.items())
+        counted = ", ".join(
+            f"{count} {what}{'' if count == 1 else 's'}" for what, count in report.counts.items()
+        )
         verdict = "same" if report.same else "different"
         lines = [f"{verdict}: {report.outcome or 'unfinished'}; {report.turns} turns, {counted}"]
         lines += [f"- differs: {text}" for text in report.differences]

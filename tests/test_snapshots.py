@@ -1,0 +1,55 @@
+"""What a language model is shown, as files: a change of it is seen in review.
+
+Write them anew with ``pytest tests/test_snapshots.py --renew-snapshots`` and look at the difference.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agent.investigation import schemas_of
+from agent.state import Mode
+from prompts.render import render
+from tools.registry import load_all
+
+FOLDER = Path(__file__).parent / "snapshots"
+MODES: tuple[Mode, ...] = ("read-only", "propose", "apply")
+
+
+def snapshots() -> dict[str, str]:
+    """Return every snapshot by its file name."""
+    prompts = {
+        f"system_prompt_{mode}.txt": render("system", hosts=["gpu1"], mode=mode, max_turns=40)
+        for mode in MODES
+    }
+    schemas = json.dumps(schemas_of(load_all()), indent=1, ensure_ascii=False)
+    return {
+        **prompts,
+        "note_act.txt": render("note_act"),
+        "note_last_turn.txt": render("note_last_turn", turns=40),
+        "tool_schemas.json": schemas,
+    }
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(f"system_prompt_{mode}.txt" for mode in MODES),
+        "note_act.txt",
+        "note_last_turn.txt",
+        "tool_schemas.json",
+    ],
+)
+def test_a_snapshot_is_up_to_date(name: str, request: pytest.FixtureRequest) -> None:
+    path, now = FOLDER / name, snapshots()[name] + "\n"
+    if request.config.getoption("--renew-snapshots"):
+        FOLDER.mkdir(exist_ok=True)
+        path.write_text(now)
+    assert path.read_text() == now, f"{name} is stale: see the head of this file"
+
+
+def test_no_snapshot_is_left_over() -> None:
+    assert {path.name for path in FOLDER.iterdir()} == set(snapshots())
