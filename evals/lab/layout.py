@@ -22,7 +22,7 @@ FACTS_FILE = "/run/lab/engine-facts.json"
 SETTINGS_CACHE = "/run/lab/settings"
 _SOURCE = Path(__file__).parent
 _TMPFS_BYTES = 256 << 20
-_STAND_INS = ("systemctl", "journalctl", "nvidia-smi")
+_STAND_INS = ("systemctl", "journalctl", "systemd-run", "systemd-analyze", "nvidia-smi")
 _UNITS = "etc/systemd/system"
 _OS_RELEASE = """PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"
 NAME="Debian GNU/Linux"

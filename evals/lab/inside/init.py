@@ -92,13 +92,14 @@ async def _until_idle(door: Door, limit_s: float) -> None:
 async def _main(listener: socket.socket, config: dict[str, Any], report: Report) -> None:
     import asyncssh
 
-    from evals.lab.inside import control, sshd
+    from evals.lab.inside import analyze, control, sshd
     from evals.lab.inside.children import Children
     from evals.lab.inside.journal import Journal
     from evals.lab.inside.journalctl import Journalctl
     from evals.lab.inside.nvidia_smi import NvidiaSmi
     from evals.lab.inside.services import Services
     from evals.lab.inside.systemctl import Systemctl
+    from evals.lab.inside.timers import Timers
 
     ended = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
@@ -107,8 +108,11 @@ async def _main(listener: socket.socket, config: dict[str, Any], report: Report)
     journal = Journal.from_history(config["hostname"], config["boots"], config["history"])
     journal.echo = sys.stdout
     services = Services(children, journal)
+    timers = Timers(children, journal)
     commands: dict[str, control.Command] = {
-        "systemctl": Systemctl(services).run,
+        "systemctl": Systemctl(services, timers).run,
+        "systemd-run": timers.run,
+        "systemd-analyze": analyze.run,
         "journalctl": Journalctl(journal).run,
         "nvidia-smi": NvidiaSmi(config["hardware"], Path(config["state_file"])).run,
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +14,7 @@ from evals.lab.inside.control import Output
 from evals.lab.inside.journalctl import short_line
 from evals.lab.inside.properties import properties, stamp
 from evals.lab.inside.services import JobFailed, Service, Services
+from evals.lab.inside.timers import Timers
 
 _VALUE_OPTIONS = {"-p": "property", "-P": "value-of", "-n": "lines", "-t": "type", "-o": "output"}
 _LONG_VALUES = frozenset({"property", "lines", "type", "state", "output", "root", "signal", "kill-whom"})
@@ -68,6 +71,9 @@ class Systemctl:
     """Answer the verbs that people use to look at, and restart, services."""
 
     services: Services
+    timers: Timers
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    later: list[asyncio.Task[None]] = field(default_factory=list)
 
     async def run(self, argv: list[str], output: Output) -> int:
         """Run one command line and return its exit code."""
@@ -159,7 +165,9 @@ class Systemctl:
 
     async def _is_active(self, request: Request, output: Output) -> int:
         wanted = ("failed",) if request.verb == "is-failed" else ("active", "activating")
-        states = [self.services.get(name).active for name in request.units]
+        states = [
+            "active" if self.timers.has(name) else self.services.get(name).active for name in request.units
+        ]
         if "quiet" not in request.flags:
             output.out("".join(state + "\n" for state in states))
         return 0 if any(state in wanted for state in states) else (1 if wanted == ("failed",) else 3)
@@ -215,12 +223,18 @@ class Systemctl:
     async def _jobs(self, request: Request, output: Output) -> int:
         code = 0
         for name in request.units:
+            if request.verb == "stop" and self.timers.has(name):
+                self.timers.stop(name)
+                continue
             service = self.services.get(name)
             if service.unit.fragment is None:
                 output.err(f"Failed to {request.verb} {name}: Unit {name} not found.")
                 code = 5
                 continue
             self._warn_if_changed(service, output)
+            if "no-block" in request.flags:
+                self.later.append(asyncio.create_task(self._in_turn(request.verb, service)))
+                continue
             try:
                 await self._job(request.verb, service)
             except JobFailed:
@@ -230,6 +244,13 @@ class Systemctl:
                 )
                 code = 1
         return code
+
+    async def _in_turn(self, verb: str, service: Service) -> None:
+        """Do a job that nobody waits for, after those queued before it."""
+        async with self.turn:
+            with contextlib.suppress(JobFailed):
+                await self._job(verb, service)
+        self.later = [task for task in self.later if not task.done()]
 
     async def _job(self, verb: str, service: Service) -> None:
         if verb == "start":
