@@ -6,9 +6,13 @@ rest and holds the truth. Nothing here is retried blindly: after a lost link, `s
 
 from __future__ import annotations
 
-from datetime import datetime
+import asyncio
+import hmac
+import time
+from datetime import UTC, datetime
 
-from tools.contract import Host
+from tools.contract import Host, ToolError
+from tools.service_plan import make_plan
 from tools.service_types import (
     Applied,
     ChangePlan,
@@ -19,6 +23,7 @@ from tools.service_types import (
     Finished,
     Progress,
 )
+from tools.transaction import call, no_answer, parse, program
 
 __all__ = [
     "Applied",
@@ -37,34 +42,93 @@ __all__ = [
     "status",
 ]
 
-
-async def make_plan(
-    host: Host, request: ChangeRequest, *, port: int, now: datetime, minimum_s: float = 60.0
-) -> ChangePlan:
-    """Read the unit and return the plan of one change; raise `ToolError` when it cannot be made safely."""
-    raise NotImplementedError
+_BEGIN_S = 180.0
+_GRACE_S = 150.0
+"""Beyond the limits of the plan: what stopping the old processes may take, twice."""
+_NOTHING_S = 20.0
+"""How long a host may know nothing of a plan that was sent before we stop looking for it."""
 
 
 async def apply(host: Host, plan: ChangePlan, approved_digest: str, progress: Progress) -> Applied:
     """Do an approved plan; raise `ToolError` when it is refused, before anything was changed."""
-    raise NotImplementedError
+    if not hmac.compare_digest(plan.digest(), approved_digest):
+        raise ToolError("this is not the plan that was approved; ask for an approval of this one")
+    if datetime.now(UTC) >= plan.expires_at:
+        raise ToolError("the plan has expired; make a new one and have it approved")
+    if host.name != plan.host:
+        raise ToolError(f"the plan is for {plan.host}, not for {host.name}")
+    if host.key_fingerprint != plan.host_key:
+        raise ToolError(f"{host.name} has another host key than the one that the plan was made on")
+    clock = time.monotonic()
+    result = await call(host, "begin", plan.id, sent=program(plan), timeout_s=_BEGIN_S)
+    if not result.ok:
+        progress(no_answer(result).detail)
+    found = await _follow(host, plan, progress)
+    outcome = found.state if found.state in ("applied", "rolled_back", "failed") else "unknown"
+    return Applied(
+        outcome=outcome, plan_id=plan.id, detail=found.detail, status=found, seconds=time.monotonic() - clock
+    )
 
 
-async def extend(host: Host, plan: ChangePlan, seconds: float) -> ChangeStatus:
-    """Let the armed timer of an applied plan fire only so many seconds from now; return where it stands."""
-    raise NotImplementedError
-
-
-async def confirm(host: Host, plan: ChangePlan) -> Finished:
-    """Keep an applied change: disarm its timer. Safe to call again."""
-    raise NotImplementedError
-
-
-async def roll_back(host: Host, plan: ChangePlan) -> Finished:
-    """Restore the state before the change and restart once. Safe to call again."""
-    raise NotImplementedError
+async def _follow(host: Host, plan: ChangePlan, progress: Progress, *, undoing: bool = False) -> ChangeStatus:
+    """Ask until the transaction has come to rest, or as long as it may take."""
+    began = time.monotonic()
+    limit = began + 2 * plan.readiness_s + plan.rollback_after_s + _GRACE_S
+    told = gone = 0
+    rest = {"rolled_back", "failed", "confirmed"} | (set() if undoing else {"applied"})
+    while True:
+        result = await call(host, "status", plan.id)
+        found, ended = parse(result.stdout.data) if result.ok else (no_answer(result), False)
+        for line in found.progress[told:]:
+            progress(line)
+        told = max(told, len(found.progress))
+        gone = gone + 1 if ended else 0
+        lost = found.state == "none" and time.monotonic() - began > _NOTHING_S
+        if found.state in rest or lost or time.monotonic() > limit:
+            return found
+        if gone == 3 and not undoing:
+            progress("the program on the host has ended; rolling back")
+            return (await roll_back(host, plan)).status
+        await asyncio.sleep(0.3 if time.monotonic() - began < 10 else 1.5)
 
 
 async def status(host: Host, plan_id: str) -> ChangeStatus:
     """Ask the host where a plan stands; a lost link gives ``unknown``."""
-    raise NotImplementedError
+    result = await call(host, "status", plan_id)
+    return parse(result.stdout.data)[0] if result.ok else no_answer(result)
+
+
+async def extend(host: Host, plan: ChangePlan, seconds: float) -> ChangeStatus:
+    """Let the armed timer of an applied plan fire only so many seconds from now; return where it stands."""
+    result = await call(host, "extend", plan.id, [f"{max(1.0, seconds):g}"])
+    return parse(result.stdout.data)[0] if result.ok else await status(host, plan.id)
+
+
+async def confirm(host: Host, plan: ChangePlan) -> Finished:
+    """Keep an applied change: disarm its timer. Safe to call again.
+
+    Raise `ToolError` when the process that was verified is not the one that runs any more.
+    """
+    result = await call(host, "confirm", plan.id, timeout_s=plan.readiness_s + _GRACE_S)
+    found = parse(result.stdout.data)[0] if result.ok else await status(host, plan.id)
+    return _finished(plan, found)
+
+
+async def roll_back(host: Host, plan: ChangePlan) -> Finished:
+    """Restore the state before the change and restart once. Safe to call again."""
+    found = await status(host, plan.id)
+    if found.state == "none":
+        detail = "nothing was changed"
+        return Finished(outcome="rolled_back", plan_id=plan.id, detail=detail, status=found)
+    if found.state not in ("rolled_back", "confirmed"):
+        if found.detail.startswith("this host was restarted"):
+            await call(host, "recover", plan.id, sent=program(plan), timeout_s=plan.readiness_s + _GRACE_S)
+        else:
+            await call(host, "order", plan.id)
+        found = await _follow(host, plan, lambda text: None, undoing=True)
+    return _finished(plan, found)
+
+
+def _finished(plan: ChangePlan, found: ChangeStatus) -> Finished:
+    outcome = found.state if found.state in ("confirmed", "rolled_back", "failed") else "unknown"
+    return Finished(outcome=outcome, plan_id=plan.id, detail=found.detail, status=found)

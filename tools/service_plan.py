@@ -1,0 +1,276 @@
+"""Make the plan of one change to a service, from reads alone."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import secrets
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from tools import launch_edit, launch_line, unit_text
+from tools.contract import Host, ToolError
+from tools.display import printable
+from tools.redact import redact
+from tools.service_types import ChangePlan, ChangeRequest, EnvironmentChange
+
+EXPIRES_S = 1800.0
+UNKNOWN_START_S = 600.0
+"""Limits of a plan when no start was seen in the journal: large models take minutes."""
+RESTARTS = 2
+"""Starts a plan may use: the change, and the way back."""
+_UNIT = re.compile(r"[A-Za-z0-9:_.@\\-]{1,200}\.service")
+_FLAG = re.compile(r"--[A-Za-z0-9][A-Za-z0-9_.-]*")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_METRIC = re.compile(
+    r"^(?:sglang|vllm):num_(?:requests_)?(running|queue|waiting)(?:_reqs)?[ {].*?([0-9.e+]+)$"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class UnitState:
+    """Hold what was read of a unit, section by section."""
+
+    sections: dict[str, str]
+    properties: dict[str, str]
+    unit: unit_text.UnitText
+
+    @property
+    def cmdline(self) -> list[str]:
+        """Return the arguments of the main process."""
+        return [word.replace("\1", "\n") for word in self.sections["cmdline"].split("\n") if word]
+
+
+async def make_plan(
+    host: Host, request: ChangeRequest, *, port: int, now: datetime, minimum_s: float = 60.0
+) -> ChangePlan:
+    """Read the unit and return the plan of one change; raise `ToolError` when it cannot be made safely."""
+    _check_request(request)
+    state = await _read(host, request.unit, port)
+    _check_unit(request.unit, state)
+    line = launch_edit.read(state.unit.all("Service.ExecStart"))
+    _check_process(line.argv, state.cmdline)
+    plan_id = f"{now:%Y%m%dt%H%M%S}-{secrets.token_hex(3)}"
+    dropin = f"/etc/systemd/system/{request.unit}.d/90-leadline-{plan_id}.conf"
+    after, environment, text = _edit(request, state, line)
+    _check_shadow(state, dropin, request)
+    _check_secrets(line.argv, after, text)
+    startup = _startup(state.sections["journal"])
+    limit = max(minimum_s, 2 * startup) if startup is not None else max(minimum_s, UNKNOWN_START_S)
+    running, queued = _requests(state.sections["metrics"])
+    return ChangePlan(
+        id=plan_id,
+        host=host.name,
+        host_key=host.key_fingerprint,
+        unit=request.unit,
+        setting=request.setting,
+        from_value=request.from_value,
+        to_value=request.to_value,
+        exec_start_before=line.argv,
+        exec_start_after=after,
+        environment=environment,
+        dropin_path=dropin,
+        dropin_text=text,
+        preimage_sha256=state.sections["sha"].strip(),
+        diff=_diff(request.unit, dropin, line.argv, after, environment),
+        running_requests=running,
+        queued_requests=queued,
+        startup_s=startup,
+        rollback_after_s=limit,
+        readiness_s=limit,
+        port=port,
+        blast_radius=_blast(state, running, queued, limit),
+        restarts_needed=RESTARTS,
+        created_at=now,
+        expires_at=now + timedelta(seconds=EXPIRES_S),
+    )
+
+
+def _check_request(request: ChangeRequest) -> None:
+    if not _UNIT.fullmatch(request.unit) or request.unit.startswith("-"):
+        raise ToolError(
+            f"{printable(request.unit)!r} is not the full name of a service, such as sglang.service"
+        )
+    if "@." in request.unit:
+        raise ToolError(f"{request.unit} is a template; name one of its instances")
+    if not (_FLAG.fullmatch(request.setting) or _NAME.fullmatch(request.setting)):
+        raise ToolError("a setting is a flag (--x) or the NAME of an environment variable")
+    for value in (request.from_value, request.to_value):
+        if value is not None and (printable(value) != value or "\n" in value or "\t" in value):
+            raise ToolError("the value holds characters that cannot be shown, so nobody can approve it")
+    if request.from_value == request.to_value:
+        raise ToolError("the change changes nothing")
+
+
+async def _read(host: Host, unit: str, port: int) -> UnitState:
+    mark = f"@@{secrets.token_hex(8)}"
+    script = (Path(__file__).parent / "service_read.sh").read_text()
+    result = await host.exec(
+        ["sh", "-c", script, "leadline", unit, str(port), mark], timeout_s=60.0, retry=True
+    )
+    sections: dict[str, str] = {}
+    for part in result.stdout.data.decode("utf-8", "replace").split(f"\n{mark} ")[1:]:
+        name, _, body = part.partition("\n")
+        sections[name] = body
+    if not result.ok or "end" not in sections:
+        raise ToolError(
+            f"{unit} could not be read on {host.name}: {result.detail or result.outcome}; try again"
+        )
+    pairs = (line.partition("=") for line in sections["show"].splitlines())
+    return UnitState(sections, {key: value for key, _, value in pairs}, unit_text.parse(sections["cat"]))
+
+
+def _check_unit(unit: str, state: UnitState) -> None:
+    about = state.properties
+    if state.sections["systemd"].strip() != "yes":
+        raise ToolError("this host does not run systemd; change the setting by hand")
+    if about.get("LoadState") != "loaded" or not state.sections["cat"].strip():
+        raise ToolError(f"there is no unit {unit} on this host")
+    if about.get("NeedDaemonReload") == "yes":
+        raise ToolError(
+            f"{unit} was edited and not reloaded; that edit would come into force with this change"
+        )
+    if about.get("ActiveState") != "active" or about.get("MainPID", "0") == "0":
+        raise ToolError(f"{unit} does not run ({about.get('ActiveState')}); start it, or fix that first")
+
+
+def _check_process(argv: list[str], cmdline: list[str]) -> None:
+    """Refuse a unit whose main process is not what its launch line says."""
+    if not cmdline:
+        raise ToolError("the command line of the unit's process may not be read by this account")
+    if launch_edit.is_shell(cmdline[0]):
+        raise ToolError(
+            f"the unit's process is a shell ({argv[0]} is a wrapper); the settings are in what it runs"
+        )
+    tail = argv[1:]
+    if not tail or cmdline[-len(tail) :] != tail:
+        raise ToolError(
+            "the unit's process does not run what ExecStart= says: systemd did not start this engine so"
+        )
+
+
+def _edit(
+    request: ChangeRequest, state: UnitState, line: launch_edit.LaunchLine
+) -> tuple[list[str], EnvironmentChange | None, str]:
+    """Return the launch line after the change, the change of the environment, and the drop-in."""
+    if request.setting.startswith("--"):
+        found = launch_edit.flag_value(line.argv, request.setting)
+        _check_from(request, found)
+        after = launch_edit.with_flag(line.argv, request.setting, request.to_value)
+        return after, None, launch_edit.exec_start_dropin(line.prefix, after)
+    files = state.sections["envfiles"].split("\n")
+    if request.setting in files or any(name.startswith("?") for name in files):
+        raise ToolError(
+            f"{request.setting} may be set by an EnvironmentFile=, which wins over a drop-in; edit it there"
+        )
+    removed = state.properties.get("UnsetEnvironment", "").split()
+    if request.setting in removed:
+        raise ToolError(f"the unit unsets {request.setting}; take that out by hand first")
+    _check_from(request, unit_text.environment(state.unit.all("Service.Environment")).get(request.setting))
+    change = EnvironmentChange(name=request.setting, before=request.from_value, after=request.to_value)
+    return line.argv, change, launch_edit.environment_dropin(request.setting, request.to_value)
+
+
+def _check_from(request: ChangeRequest, found: str | None) -> None:
+    if found == request.from_value:
+        return
+    is_now = "is not set" if found is None else f"is {printable(found)}"
+    asked = "not set" if request.from_value is None else request.from_value
+    raise ToolError(f"{request.setting} {is_now} in {request.unit}, not {asked}; plan from what it is")
+
+
+def _check_shadow(state: UnitState, dropin: str, request: ChangeRequest) -> None:
+    """Refuse when a drop-in that sorts after ours decides the same."""
+    own = dropin.rpartition("/")[2]
+    key = "Service.ExecStart" if request.setting.startswith("--") else "Service.Environment"
+    parts = re.split(r"(?m)^# (/\S.*)$", state.sections["cat"])
+    for path, text in zip(parts[1::2], parts[2::2], strict=True):
+        if path.endswith(".conf") and path.rpartition("/")[2] > own and key in unit_text.parse(text).settings:
+            raise ToolError(f"{path} sorts after every drop-in of ours and decides {key}; change it there")
+
+
+def _check_secrets(before: list[str], after: list[str], text: str) -> None:
+    """Refuse what cannot be shown for approval as it is."""
+    if launch_line.mask(before) != before or launch_line.mask(after) != after:
+        raise ToolError("the launch line holds a secret; move it to an EnvironmentFile= first")
+    if redact(text.encode()) != text.encode():
+        raise ToolError("the change holds what looks like a secret, so it cannot be shown for approval")
+
+
+def _startup(text: str) -> float | None:
+    """Return the longest of the last starts, from the unit's start to its engine's ready line."""
+    started: float | None = None
+    announced = False
+    seen: dict[float, float] = {}
+    for line in text.splitlines():
+        stamp, _, rest = line.partition(" ")
+        if not re.fullmatch(r"\d+\.\d+", stamp):
+            continue
+        at = float(stamp)
+        if match := re.search(r"systemd\[1\]: Start(ed|ing) ", rest):
+            # A unit that tells when it is ready is "Starting" first; its "Started" is not the beginning.
+            if match[1] == "ing" or not announced:
+                started = at
+            announced = match[1] == "ing"
+        elif started is not None:
+            seen[started] = at - started  # the last ready line counts: one server prints two
+    return round(max(list(seen.values())[-5:]), 1) if seen else None
+
+
+def _requests(text: str) -> tuple[int | None, int | None]:
+    """Return running and queued requests; None each when the server does not tell."""
+    found: dict[str, float] = {}
+    for line in text.splitlines():
+        if match := _METRIC.match(line):
+            kind = "running" if match[1] == "running" else "queued"
+            found[kind] = max(found.get(kind, 0.0), float(match[2]))
+    running, queued = found.get("running"), found.get("queued")
+    return (None if running is None else round(running)), (None if queued is None else round(queued))
+
+
+def _blast(state: UnitState, running: int | None, queued: int | None, limit: float) -> list[str]:
+    out = [
+        f"{state.properties.get('Id')} is restarted: no answers until it is ready,"
+        f" up to {limit:g} s, twice if it is rolled back"
+    ]
+    if running is None:
+        out.append("how many requests run could not be read; those that do are cut off")
+    elif running or queued:
+        out.append(f"{running} running and {queued or 0} queued requests are cut off")
+    others = [line for line in state.sections["processes"].splitlines() if line.strip()]
+    if others:
+        out.append(
+            f"{len(others)} other processes of the unit end with it: {printable(others[0].strip())[:80]}"
+        )
+    for name in ("RequiredBy", "BoundBy", "ConsistsOf"):
+        if units := state.properties.get(name, "").split():
+            out.append(f"stopped or restarted with it ({name}): {', '.join(units)}")
+    containers = state.sections["containers"].splitlines()
+    if containers:
+        out.append(
+            f"{len(containers)} containers run here: daemon-reload can make containers lose their GPUs"
+            " on some hosts"
+        )
+    return out
+
+
+def _diff(
+    unit: str, dropin: str, before: list[str], after: list[str], change: EnvironmentChange | None
+) -> str:
+    old, new = _lines(before), _lines(after)
+    if change is not None:
+        old += [f"Environment {change.name}={change.before}"] if change.before is not None else []
+        new += [f"Environment {change.name}={change.after}"] if change.after is not None else []
+    return "\n".join(difflib.unified_diff(old, new, f"{unit} as it runs", dropin, lineterm="", n=2))
+
+
+def _lines(argv: list[str]) -> list[str]:
+    """Return a launch line with one flag and its values a line."""
+    out: list[str] = []
+    for word in argv:
+        if out and not word.startswith("-") and out[-1].startswith("--") and "=" not in out[-1]:
+            out[-1] += f" {launch_edit.quoted(word)}"
+        else:
+            out.append(launch_edit.quoted(word))
+    return out

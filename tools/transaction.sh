@@ -1,0 +1,451 @@
+# One change to one systemd unit, as a transaction: armed, applied, then confirmed or rolled back.
+#
+# Sent along by service.py with a header that sets: plan_id unit port digest plan_json preimage dropin
+# dropin_text rollback_after readiness restarts_needed expires. Kept in its own folder, which holds all state:
+# the timer, the worker and every later call run this same file. POSIX sh; needs systemctl, systemd-run, flock.
+#
+# Fault points, in order; death or a lost link right there leaves the host so:
+#   saved       old state, nothing armed, nothing touched
+#   written     old state; a .tmp beside the drop-ins, which systemd does not read
+#   armed       old state; the timer will find nothing to restore
+#   touched     old state; the timer removes what there is
+#   renamed     old processes, new text on disk; the timer restores
+#   reloaded    old processes, new text loaded; the timer restores
+#   restarted   new processes, not verified; the timer restores
+#   ready       new processes, verified, not yet noted; the timer restores
+#   applied     new state, verified; the timer restores unless confirmed
+#   restoring   text still new; the timer, or the next call of rollback, goes on
+#   removed     text old, processes new; the timer, or the next call of rollback, goes on
+#   undone      text and processes old, not yet verified; the timer, or the next call of rollback, goes on
+#   confirmed   new state kept; a timer that fires now sees that and does nothing
+set -u
+umask 077
+LC_ALL=C
+PATH=${PATH:-/usr/bin}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+export LC_ALL PATH
+unset http_proxy HTTP_PROXY https_proxy all_proxy ALL_PROXY
+dir=$(dirname "$0")
+base=$(dirname "$dir")
+folder=$(dirname "$dropin")
+fatal='Scheduler hit an exception|Received sigquit from a child process|EngineDeadError|Segmentation fault|CUDA error|out of memory|Address already in use'
+budget=6
+window=1800
+
+point() { printf '%s\n' "$1" >"$dir/point"; }
+now() { date +%s; }
+have() { command -v "$1" >/dev/null 2>&1; }
+state() { cat "$dir/state" 2>/dev/null || echo preparing; }
+put() { printf '%s\n' "$2" >"$dir/$1.new" && mv -f "$dir/$1.new" "$dir/$1"; }
+say() { printf '%s\n' "$1" >>"$dir/progress"; }
+note() { printf '%s\n' "$1" >>"$dir/notes"; }
+kept() { cat "$dir/$1" 2>/dev/null; }
+flush() { sync "$@" 2>/dev/null || sync; }
+nap() { sleep 0.4 2>/dev/null || sleep 1; }
+
+# Nothing was changed yet: leave nothing behind, so that the same plan may be tried again.
+refuse() {
+    disarm
+    [ -e "$dir/touched" ] || rm -f "$dropin.tmp"
+    [ -e "$dir/made_folder" ] && rmdir "$folder" 2>/dev/null
+    rm -rf "$dir"
+    printf 'refused: %s\n' "$1"
+    exit 3
+}
+
+seen() {
+    { systemctl cat -- "$unit" && printf 'drop-ins %s\n' "$(systemctl show -p DropInPaths --value -- "$unit")"; } \
+        2>/dev/null | sha256sum | cut -d ' ' -f 1
+}
+
+look() {
+    shown=$(systemctl show -p ActiveState,SubState,InvocationID,NRestarts,Result,ExecMainStatus -- "$unit" 2>/dev/null)
+    active=$(field ActiveState) sub=$(field SubState) invocation=$(field InvocationID)
+    restarts=$(field NRestarts) result=$(field Result) code=$(field ExecMainStatus)
+}
+field() { printf '%s\n' "$shown" | sed -n "s/^$1=//p"; }
+
+healthy() {
+    if have curl; then
+        curl -fs -m 5 -o /dev/null "http://127.0.0.1:$port/health"
+    else
+        wget -q -T 5 -O /dev/null "http://127.0.0.1:$port/health"
+    fi 2>/dev/null
+}
+
+# Ask for a few tokens; print the status code, 000 when there was no answer.
+smoke() {
+    model=$(get /v1/models | grep -o '"id" *: *"[^"]*"' | head -n 1 | sed 's/^"id" *: *//')
+    body="{\"model\": ${model:-\"default\"}, \"prompt\": \"1, 2, 3,\", \"max_tokens\": 2, \"temperature\": 0}"
+    url=http://127.0.0.1:$port/v1/completions
+    if have curl; then
+        curl -s -m "$1" -o /dev/null -w '%{http_code}' -H 'Content-Type: application/json' -d "$body" "$url"
+    elif wget -q -T "$1" -O /dev/null --header 'Content-Type: application/json' --post-data "$body" "$url"; then
+        printf 200
+    else
+        printf 000
+    fi 2>/dev/null
+}
+get() { if have curl; then curl -fs -m 5 "http://127.0.0.1:$port$1"; else wget -q -T 5 -O - "http://127.0.0.1:$port$1"; fi 2>/dev/null; }
+
+cursor() { journalctl -n 1 -q -o cat --no-pager --show-cursor 2>/dev/null | sed -n 's/^-- cursor: //p'; }
+since() { journalctl -u "$unit" --after-cursor="$1" -q -o cat --no-pager 2>/dev/null; }
+
+arm() {
+    count=$(($(kept count || echo 0) + 1))
+    timer=leadline-rollback-$plan_id-$count
+    old=$(kept timer)
+    systemd-run --quiet --collect --on-active="$1" --timer-property=AccuracySec=200ms --unit="$timer" \
+        sh "$dir/transaction.sh" rollback timer >"$dir/arm.log" 2>&1 || return 1
+    put count "$count"
+    put timer "$timer"
+    put rollback_at "$(($(now) + ${1%%.*}))"
+    [ -z "$old" ] || systemctl stop "$old.timer" >/dev/null 2>&1
+    return 0
+}
+disarm() {
+    timer=$(kept timer) || return 0
+    systemctl stop "$timer.timer" >/dev/null 2>&1
+    rm -f "$dir/timer" "$dir/rollback_at"
+}
+armed() { timer=$(kept timer) && systemctl is-active --quiet "$timer.timer"; }
+
+release() { [ "$(cat "$base/unit-$unit.owner" 2>/dev/null)" != "$plan_id" ] || rm -f "$base/unit-$unit.owner"; }
+hold() {
+    exec 8>"$dir/lock"
+    flock -w 600 8
+}
+let_go() { exec 8>&-; }
+
+# --- before anything changes ------------------------------------------------------------------------------
+
+begin() {
+    printf '%s' "$plan_json" >"$dir/plan.json"
+    [ "$(sha256sum <"$dir/plan.json" | cut -d ' ' -f 1)" = "$digest" ] || refuse "the plan is not the approved one"
+    [ "$(now)" -lt "$expires" ] || refuse "the plan has expired by this host's clock; make a new one"
+    for program in systemctl systemd-run journalctl flock sha256sum; do
+        have "$program" || refuse "$program is missing on this host"
+    done
+    have curl || have wget || refuse "neither curl nor wget is on this host, so readiness cannot be checked"
+    exec 9>"$base/unit-$unit.lock"
+    flock -n 9 || refuse "another transaction on $unit is starting"
+    owner=$(cat "$base/unit-$unit.owner" 2>/dev/null)
+    case $(cat "$base/$owner/state" 2>/dev/null) in
+    armed | restarting | applied | rolling_back)
+        [ -z "$owner" ] || refuse "transaction $owner on $unit is open; confirm it or roll it back first" ;;
+    esac
+    within_budget
+    [ "$(seen)" = "$preimage" ] || refuse "$unit is not what the plan was made from; make a new plan"
+    [ "$(systemctl show -p NeedDaemonReload --value -- "$unit")" != yes ] ||
+        refuse "$unit was edited and not reloaded; that edit would come into force with this change"
+    [ ! -e "$dropin" ] || refuse "$dropin exists already"
+    save
+    write
+    verify
+    arm "$rollback_after" || refuse "the rollback timer could not be armed: $(head -n 1 "$dir/arm.log")"
+    printf '%s\n' "$plan_id" >"$base/unit-$unit.owner"
+    put state armed
+    say "rollback timer armed: ${rollback_after} s"
+    point armed
+    systemd-run --quiet --collect --unit="leadline-change-$plan_id" sh "$dir/transaction.sh" work >"$dir/work.log" 2>&1 9>&- || {
+        release
+        refuse "the change could not be started: $(head -n 1 "$dir/work.log")"
+    }
+    echo armed
+}
+
+within_budget() {
+    oldest=$(($(now) - window)) used=0
+    if [ -e "$base/unit-$unit.starts" ]; then
+        used=$(awk -v oldest="$oldest" '$1 >= oldest { n++ } END { print n + 0 }' "$base/unit-$unit.starts")
+    fi
+    [ $((used + restarts_needed)) -le "$budget" ] ||
+        refuse "restart budget of $unit: $used of $budget in 30 minutes are used and this plan may need $restarts_needed"
+}
+
+save() {
+    mkdir -p "$dir/before"
+    systemctl cat -- "$unit" >"$dir/before/cat" 2>/dev/null
+    systemctl show -p MainPID,NRestarts,InvocationID,DropInPaths -- "$unit" >"$dir/before/properties"
+    healthy && echo yes >"$dir/before/healthy" || echo no >"$dir/before/healthy"
+    smoke 60 >"$dir/before/smoke"
+    [ "$(kept before/smoke)" = 200 ] ||
+        note "a request for a completion answered $(kept before/smoke) before the change already, so it decides nothing"
+    cursor >"$dir/before/cursor"
+    point saved
+}
+
+write() {
+    if [ ! -d "$folder" ]; then
+        (umask 022 && mkdir "$folder") 2>"$dir/write.log" || refuse "$(head -n 1 "$dir/write.log")"
+        : >"$dir/made_folder"
+    fi
+    (umask 022 && printf '%s' "$dropin_text" >"$dropin.tmp") 2>"$dir/write.log" ||
+        refuse "$dropin cannot be written: $(head -n 1 "$dir/write.log")"
+    flush "$dropin.tmp"
+    point written
+}
+
+# systemd only warns of a mistyped key, so any line that the unit did not cause before fails.
+verify() {
+    have systemd-analyze || {
+        note "systemd-analyze is missing: the text was not verified"
+        return 0
+    }
+    mkdir -p "$dir/verify/$unit.d"
+    cp "$(systemctl show -p FragmentPath --value -- "$unit")" "$dir/verify/$unit" || refuse "$unit cannot be copied"
+    systemd-analyze verify --man=no "$dir/verify/$unit" >"$dir/verify.old" 2>&1
+    before=$?
+    cp "$dropin.tmp" "$dir/verify/$unit.d/$(basename "$dropin")"
+    systemd-analyze verify --man=no "$dir/verify/$unit" >"$dir/verify.new" 2>&1
+    after=$?
+    problem=$(grep -v -x -F -f "$dir/verify.old" "$dir/verify.new" | head -n 1)
+    [ -z "$problem" ] || refuse "systemd-analyze verify: $problem"
+    [ "$after" -eq 0 ] || [ "$before" -ne 0 ] || refuse "systemd-analyze verify fails with $after"
+}
+
+# --- the change -------------------------------------------------------------------------------------------
+
+work() {
+    put worker $$
+    hold
+    [ "$(state)" = armed ] || exit 0
+    [ "$(seen)" = "$preimage" ] || {
+        undo readiness "$unit was changed by somebody else just now"
+        exit 0
+    }
+    : >"$dir/touched"
+    point touched
+    mv -f "$dropin.tmp" "$dropin" && flush "$folder"
+    point renamed
+    systemctl daemon-reload 2>"$dir/reload.log" || {
+        undo readiness "daemon-reload failed: $(head -n 1 "$dir/reload.log")"
+        exit 0
+    }
+    point reloaded
+    put state restarting
+    start_again
+    let_go
+    if ready $(($(now) + ${readiness%%.*})) work; then
+        point ready
+        hold
+        [ "$(state)" = restarting ] || exit 0
+        # The time to measure starts now.
+        arm "$rollback_after" || {
+            undo readiness "the rollback timer could not be armed again"
+            exit 0
+        }
+        put invocation "$new"
+        put state applied
+        say "ready: healthy and answering"
+        point applied
+    elif [ "$why" != overtaken ]; then
+        hold
+        [ "$(state)" = restarting ] && undo readiness "$why"
+    fi
+}
+
+start_again() {
+    look
+    put stopped "$invocation"
+    put cursor "$(cursor)"
+    : >"$dir/restarted"
+    now >>"$base/unit-$unit.starts"
+    say "restarting $unit"
+    systemctl --no-block restart -- "$unit" >"$dir/restart.log" 2>&1
+    point restarted
+}
+
+# Wait until the unit runs anew and answers; else say why not in $why. It may start once only.
+ready() {
+    limit=$1 new='' still=0 next=0 stopped=$(kept stopped) began=$(now)
+    while :; do
+        [ "$2" != work ] || [ "$(state)" = restarting ] || { why=overtaken; return 1; }
+        look
+        if [ "$invocation" = "$stopped" ]; then
+            case $active in failed | inactive) still=$((still + 1)) ;; *) still=0 ;; esac
+            [ "$still" -lt 12 ] || { why="$unit does not start: $result $(head -n 1 "$dir/restart.log")"; return 1; }
+        elif [ -n "$invocation" ]; then
+            steady || return 1
+            answering && return 0
+            [ -z "$why" ] || return 1
+        fi
+        passed=$(($(now) - began))
+        if [ "$(now)" -ge "$limit" ]; then
+            why="$unit is not ready after $passed s"
+            return 1
+        fi
+        if [ "$passed" -ge "$next" ]; then
+            say "waiting for readiness: $passed s of $((limit - began)) s, $active"
+            next=$((passed + 5))
+        fi
+        nap
+    done
+}
+
+steady() {
+    if [ "$active" = failed ] || [ "$sub" = auto-restart ] || [ "$active" = inactive ]; then
+        why="$unit ended with status ${code:-?} ($result)"
+    elif [ "${restarts:-0}" != 0 ] || [ "${new:-$invocation}" != "$invocation" ]; then
+        why="$unit was started again by systemd: it ended with status ${code:-?}"
+    elif found=$(since "$(kept cursor)" | grep -a -E -m 1 -- "$fatal"); then
+        why="$unit logged: $found"
+    else
+        new=$invocation
+        return 0
+    fi
+    return 1
+}
+
+answering() {
+    why=''
+    if [ "$active" != active ]; then return 1; fi
+    [ "$(kept before/healthy)" = yes ] || [ "$do" = work ] || return 0
+    healthy || return 1
+    [ "$(kept before/smoke)" = 200 ] || return 0
+    answer=$(smoke 60)
+    case $answer in
+    200) return 0 ;;
+    000 | 503) ;;
+    *) why="$unit is healthy but answers $answer to a request for a completion" ;;
+    esac
+    return 1
+}
+
+# --- its end ----------------------------------------------------------------------------------------------
+
+# Restore; the lock is held. Every step may be done again, so whoever comes next goes on from here.
+undo() {
+    do=undo
+    [ -n "$(kept reason)" ] || { put by "$1"; put reason "$2"; }
+    put worker $$
+    put state rolling_back
+    say "rolling back: $2"
+    [ -e "$dir/lines" ] || since "$(kept cursor)" | tail -n 40 >"$dir/lines"
+    point restoring
+    rm -f "$dropin.tmp"
+    why=''
+    if [ -e "$dir/touched" ]; then
+        rm -f "$dropin"
+        [ ! -e "$dir/made_folder" ] || rmdir "$folder" 2>/dev/null
+        flush "$(dirname "$folder")"
+        point removed
+        systemctl daemon-reload 2>"$dir/reload.log" || why="daemon-reload failed: $(head -n 1 "$dir/reload.log")"
+        if [ -e "$dir/restarted" ]; then
+            # A unit that failed too often is refused its start until this counter is reset.
+            systemctl reset-failed -- "$unit" >/dev/null 2>&1
+            start_again
+            point undone
+            ready $(($(now) + ${readiness%%.*})) undo || :
+        fi
+    elif [ -e "$dir/made_folder" ]; then
+        rmdir "$folder" 2>/dev/null
+    fi
+    [ -n "$why" ] || [ "$(seen)" = "$preimage" ] || why="$unit is not as it was: somebody else changed it meanwhile"
+    disarm
+    release
+    if [ -n "$why" ]; then
+        put failure "$why"
+        say "the old state does not run: $why"
+        put state failed
+    else
+        say "rolled back: the old state runs"
+        put state rolled_back
+    fi
+}
+
+rollback() {
+    hold || exit 1
+    case $(state) in
+    rolled_back | confirmed) ;;
+    *)
+        if [ "$1" = timer ]; then
+            undo timer "nobody confirmed the change before the rollback timer fired"
+        else
+            undo request "asked for"
+        fi
+        ;;
+    esac
+    status
+}
+
+# A host that restarted has lost timer and state, but not the drop-in.
+recover() {
+    if [ -e "$dropin" ]; then
+        [ "$(cat "$dropin"; echo .)" = "$dropin_text." ] || refuse "$dropin is not this plan's text any more"
+        : >"$dir/touched"
+        : >"$dir/restarted"
+        mkdir -p "$dir/before"
+        echo no >"$dir/before/healthy"
+        : >"$dir/made_folder"
+    fi
+    rollback request
+}
+
+# Roll back apart from the caller, whose link may break.
+order() {
+    [ "$(state)" != rolled_back ] && [ "$(state)" != confirmed ] || { status; return; }
+    number=$(($(kept orders || echo 0) + 1))
+    put orders "$number"
+    systemd-run --quiet --collect --unit="leadline-undo-$plan_id-$number" \
+        sh "$dir/transaction.sh" rollback request >"$dir/order.log" 2>&1 || {
+        echo "refused: the rollback could not be started: $(head -n 1 "$dir/order.log")"
+        exit 3
+    }
+    echo "ordered"
+}
+
+confirm() {
+    hold || exit 1
+    case $(state) in
+    applied)
+        look
+        [ "$active" = active ] && [ "$invocation" = "$(kept invocation)" ] || {
+            echo "refused: $unit is not the process that was verified any more; roll back"
+            exit 3
+        }
+        put state confirmed
+        point confirmed
+        disarm
+        release
+        say "confirmed: the change stays"
+        ;;
+    confirmed) disarm ;;
+    esac
+    status
+}
+
+extend() {
+    hold || exit 1
+    case $(state) in
+    applied)
+        arm "$1" || {
+            echo "refused: the timer could not be set: $(head -n 1 "$dir/arm.log")"
+            exit 3
+        }
+        ;;
+    esac
+    status
+}
+
+status() {
+    worker=none
+    if [ -e "$dir/worker" ]; then
+        worker=gone
+        kill -0 "$(kept worker)" 2>/dev/null && worker=alive
+    fi
+    armed && timer_is=armed || timer_is=none
+    printf 'state=%s\nworker=%s\ntimer=%s\n' "$(state)" "$worker" "$timer_is"
+    for name in by reason failure rollback_at point; do
+        printf '%s=%s\n' "$name" "$(kept $name | head -n 1)"
+    done
+    for name in progress notes lines; do
+        kept $name | sed "s/^/$name: /"
+    done
+}
+
+do=$1
+shift
+case $do in
+begin | work | rollback | order | recover | confirm | extend | status) "$do" "$@" ;;
+*) exit 2 ;;
+esac
