@@ -92,7 +92,7 @@ def deciding_guard(match: View) -> View | None:
     same = [guard for guard in found if guard.get("verdict") == verdict]
     with_facts = [guard for guard in same if guard.get("decided_by")]
     best = with_facts or same
-    return best[-1] if best else None
+    return best[0 if verdict == "false" else -1] if best else None
 
 
 def _guard_facts(guard: View, artifact: str, facts: Facts, server_info: Sequence[View]) -> Iterator[Claim]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agent.models.views import Facts, Quote, View, matches
+from agent.models.views import Facts, Quote, View, matches, rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,8 @@ class Reason:
     quote: Quote | None
     override: View | None = None
     path: str = ""
+    eliminated: bool = False
+    """True when every other assignment was judged not to run, and this one could not be judged alone."""
 
     @property
     def option(self) -> str:
@@ -53,7 +56,27 @@ def explain(setting: str, bad_value: str, facts: Facts, greps: Sequence[View]) -
             reasons += _through(result, match, facts, reasons)
         elif match.get("verdict") == "unknown" and not match.get("note"):
             undecided.append((result, match))
+    if not reasons:
+        reasons += _by_elimination(undecided, facts)
     return Explanation(setting, reasons, undecided, holding)
+
+
+def _by_elimination(undecided: Sequence[tuple[View, View]], facts: Facts) -> Iterator[Reason]:
+    """Name the launch flags of the one assignment that is left, when just one is left and flags guard it."""
+    named = [(result, match, _flags_in_guards(match, facts)) for result, match in undecided]
+    left = [(result, match, flags) for result, match, flags in named if flags]
+    if len(left) != 1:
+        return
+    result, match, flags = left[0]
+    for flag in flags:
+        value, quote = as_text(facts.flags[flag]), facts.flag_quote(flag)
+        yield Reason(flag, value, quote, match, str(result.get("path", "")), eliminated=True)
+
+
+def _flags_in_guards(match: View, facts: Facts) -> list[str]:
+    conditions = " ".join(str(guard.get("condition")) for guard in rows(match, "guards"))
+    attributes = set(re.findall(r"\.(\w+)", conditions))
+    return [name for name in facts.flags if name in attributes]
 
 
 def writes(setting: str, greps: Sequence[View]) -> Iterator[tuple[View, View]]:

@@ -59,6 +59,7 @@ def _why(case: Case, lead: Lead, reason: Reason) -> str:
     text = f"{setting} has its value from {reason.option}"
     if reason.override is not None:
         text += f", through the assignment at {reason.path.rpartition('/')[2]}:{reason.override.get('line')}"
+        text += ", the only one left that may run" if reason.eliminated else ""
     place = where_it_stands(reason.option, str(case.unit_text.get("stdout", "")))
     if place is not None:
         text += f"; it stands in {place[0]}"
