@@ -307,6 +307,55 @@ def test_retry_after_is_seconds_or_a_date(header: str, least: float | None, most
         assert fault.wait_s is not None and least <= fault.wait_s <= most
 
 
+@pytest.mark.parametrize(
+    ("status", "words", "cause"),
+    [
+        (
+            400,
+            '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set',
+            "no_tools",
+        ),
+        (400, "registry/llama2 does not support tools", "no_tools"),
+        (500, "tools param requires --jinja flag", "other"),
+        (404, "No endpoints found that support tool use", "no_tools"),
+        (400, "messages with role 'tool' must follow a message with 'tool_calls'", "other"),
+        (400, "The input (5000 tokens) is longer than the model's context length (4096 tokens).", "too_long"),
+        (400, "the request exceeds the available context size", "too_long"),
+        (400, "Streaming is not supported", "no_stream"),
+        (422, "extra fields: stream_options", "no_stream_options"),
+        (404, "The model `kimi` does not exist.", "no_model"),
+        (404, 'model "kimi" not found, try pulling it first', "no_model"),
+        (404, "Not Found", "no_path"),
+        (403, "forbidden", "no_key"),
+        (400, "temperature must be positive", "other"),
+    ],
+)
+def test_the_words_of_a_refusal_tell_what_to_do(status: int, words: str, cause: str) -> None:
+    request = httpx2.Request("POST", "http://127.0.0.1/")
+    response = httpx2.Response(status, request=request)
+    fault = fault_of(APIStatusError("", response=response, body={"error": {"message": words}}))
+    assert (fault.cause, fault.again) == (cause, status == 500) and words[:20] in fault.what
+
+
+async def test_a_turn_can_be_cancelled_while_it_streams() -> None:
+    async with scripted("stall") as (_, url):
+        model = OpenAIModel(settings_for(url, model_stall_s=600))
+        came = asyncio.Event()
+        turn = asyncio.create_task(model.next_turn(ASK, [TOOL], lambda text: came.set()))
+        await asyncio.wait_for(came.wait(), 30)
+        turn.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(turn, 30)
+
+
+async def test_loopback_is_reached_past_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    async with scripted() as (_, url):
+        turn, pauses = await take(url)
+    check_whole(turn)
+    assert pauses == []
+
+
 def test_a_url_is_shown_without_what_may_be_secret() -> None:
     assert shown_url("https://user:pw@gpu1:30000/v1/?key=abc") == "https://gpu1:30000/v1"
 

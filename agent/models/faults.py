@@ -43,7 +43,10 @@ _DO: Mapping[Cause, str] = {
 _SAID: tuple[tuple[Cause, str], ...] = (
     ("no_stream_options", r"stream_options|include_usage"),
     ("too_long", r"context.{0,12}(length|window|size)|maximum.{0,20}tokens|too long|exceeds? .{0,30}context"),
-    ("no_tools", r"\btools?\b|function.call"),
+    (
+        "no_tools",
+        r"support.{0,20}\btools?\b|\btools?\b.{0,60}(not supported|unsupported|requires)|tool.call.parser",
+    ),
     ("no_stream", r"\bstream(ing)?\b"),
     (
         "no_model",

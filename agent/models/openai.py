@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from agent.compaction import compact, tokens_of
 from agent.config import Settings
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 NO_KEY = "EMPTY"
 """Key for servers that ask for none; the client must send something."""
 
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 60.0
 CONNECT_S = 10.0
 SMALLEST_CONTEXT = 2_000
@@ -102,13 +104,16 @@ class OpenAIModel:
     @asynccontextmanager
     async def _client(self) -> AsyncIterator[AsyncOpenAI]:
         """Open a client for one turn: tool calls between turns may outlast a kept connection."""
-        from openai import AsyncOpenAI, Timeout
+        from openai import AsyncOpenAI, DefaultAsyncHttpxClient, Timeout
 
         settings = self._settings
         key = settings.api_key.get_secret_value() if settings.api_key else NO_KEY
         timeout = Timeout(settings.model_start_s, connect=min(CONNECT_S, settings.model_start_s))
+        # A proxy of the environment knows nothing of this machine's own loopback.
+        direct = urlsplit(settings.base_url or "").hostname in LOOPBACK
+        http = DefaultAsyncHttpxClient(timeout=timeout, trust_env=not direct)
         async with AsyncOpenAI(
-            api_key=key, base_url=settings.base_url, max_retries=0, timeout=timeout
+            api_key=key, base_url=settings.base_url, max_retries=0, timeout=timeout, http_client=http
         ) as client:
             yield client
 

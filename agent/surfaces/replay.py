@@ -18,6 +18,8 @@ def run(transcript: Path, *, as_json: bool) -> None:
     from agent.models.replay import Recording
     from agent.replay import replay
 
+    if transcript.is_dir():
+        transcript /= "transcript.jsonl"
     report = asyncio.run(replay(Recording.load(transcript), load_settings()))
     if as_json:
         sys.stdout.write(json.dumps({"same": report.same, **dataclasses.asdict(report)}) + "\n")
