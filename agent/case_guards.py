@@ -1,4 +1,4 @@
-"""Derive settings for a case file: every statement found that writes one, what would let it run, and what decides."""
+"""Derive settings for a case file: every statement found that writes one, and whether it may run."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Derivation(Record):
     def count(self, statements: Sequence[Statement]) -> str:
         """Say how many of some statements stand how."""
         said = {
-            "true": "with nothing to hold them back",
+            "true": "with nothing in the way",
             "unknown": "not decided",
             "false": "kept from running",
         }

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from pydantic import Field
+
 from agent.events import (
     ConclusionChecked,
     Event,
@@ -33,7 +35,7 @@ class CallRow(Record):
     describe: str
     seconds: float | None = None
     refused: str = ""
-    kept: list[str] = []
+    kept: list[str] = Field(default_factory=list)
 
 
 class Turn(Record):
@@ -42,8 +44,8 @@ class Turn(Record):
     number: int
     at: datetime
     text: str = ""
-    calls: list[CallRow] = []
-    notes: list[str] = []
+    calls: list[CallRow] = Field(default_factory=list)
+    notes: list[str] = Field(default_factory=list)
 
 
 def turns(events: Sequence[Event]) -> tuple[list[Turn], int]:
@@ -53,13 +55,11 @@ def turns(events: Sequence[Event]) -> tuple[list[Turn], int]:
     for event in events:
         turn = found.get(event.turn)
         if turn is None:
-            turn = found[event.turn] = Turn(number=event.turn, at=event.at, calls=[], notes=[])
+            turn = found[event.turn] = Turn(number=event.turn, at=event.at)
         if isinstance(event, TurnTaken):
             turn.text = "\n".join(part for part in (turn.text, _cut(event.text)) if part)
         elif isinstance(event, ToolStarted):
-            calls[event.call] = CallRow(
-                call=event.call, tool=event.tool, describe=_told(event), refused="", kept=[]
-            )
+            calls[event.call] = CallRow(call=event.call, tool=event.tool, describe=_told(event))
             turn.calls.append(calls[event.call])
         elif isinstance(event, ToolFinished):
             _finish(calls.get(event.call), event)

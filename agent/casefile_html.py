@@ -1,4 +1,4 @@
-"""Make the case file one HTML page: no script, nothing from elsewhere, every text from hosts and models inert."""
+"""Make the case file one HTML page: no script, nothing from elsewhere, text of any origin inert."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from agent.case_context import Contexts, Snippet
 from agent.case_guards import derive
 from agent.case_records import CaseFile
 from agent.case_timeline import spans, turns
+from agent.case_trials import Trial, before_after, course, power, trials
 from agent.events import Event, ToolFinished
 from agent.models.views import parse_view, rows
 from agent.plots import Bar, Group, bars, strip
@@ -37,6 +38,7 @@ def to_html(case: CaseFile, events: Sequence[Event], store: ArtifactStore) -> st
     made = _Snippets(Contexts(_artifacts(events), store))
     claims = {row.number: made.of(row.check.citations) for row in case.claims[:_ROWS]}
     told, turns_left_out = turns(events)
+    tried = trials(events)
     return render_page(
         "case",
         _shown,
@@ -51,7 +53,9 @@ def to_html(case: CaseFile, events: Sequence[Event], store: ArtifactStore) -> st
             for entry in case.ledger[:_ROWS]
         },
         derivations=derive(case, events)[:_ROWS],
-        charts=_charts(case, events),
+        charts=[chart for chart in [_course_chart(tried)] if chart] or _charts(case, events),
+        trials=tried,
+        trial_charts={name: _trial_charts(trial, events) for name, trial in tried.items()},
         strip=strip(spans(events)),
         turns=told,
         turns_left_out=turns_left_out,
@@ -116,6 +120,31 @@ class _Snippets:
 
 def _artifacts(events: Sequence[Event]) -> Mapping[str, ArtifactRef]:
     return {ref.handle: ref for event in events if isinstance(event, ToolFinished) for ref in event.artifacts}
+
+
+_WHISKERS = "The bar is the mean of the repeats; the line spans the lowest and the highest."
+
+
+def _course_chart(tried: Mapping[str, Trial]) -> dict[str, Any] | None:
+    groups = course(list(tried.values()))
+    if not groups:
+        return None
+    title = "Throughput, change by change"
+    return {"title": title, "note": _WHISKERS, "svg": bars(title, "tok/s", groups)}
+
+
+def _trial_charts(trial: Trial, events: Sequence[Event]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    if trial.after is None:
+        return found
+    if groups := before_after(trial):
+        title = "Throughput before and after"
+        found.append({"title": title, "note": _WHISKERS, "svg": bars(title, "tok/s", groups)})
+    if groups := power(trial):
+        title, limit = "Mean power of a GPU", _power_limit(events)
+        named = (limit, f"limit {limit:g} W") if limit else None
+        found.append({"title": title, "note": "", "svg": bars(title, "W", groups, named)})
+    return found
 
 
 def _charts(case: CaseFile, events: Sequence[Event]) -> list[dict[str, Any]]:

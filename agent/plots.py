@@ -1,7 +1,7 @@
 """Draw the pictures of a case file as inline SVG: bars with intervals, and a strip of calls over time.
 
-Colours come from classes of the page's style, so that the same picture serves light, dark and print. Every text
-goes through `_text`; no attribute ever holds text from a host or a model.
+Colours come from classes of the page's style, so that one picture serves light, dark and print. Every text is
+escaped here; no attribute ever holds text from a host or a model.
 """
 
 from __future__ import annotations
