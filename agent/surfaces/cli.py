@@ -24,7 +24,9 @@ app = typer.Typer(
 sessions = typer.Typer(no_args_is_help=True, help="Investigations on this machine.")
 playbooks = typer.Typer(no_args_is_help=True, help="Known causes that the built-in model follows.")
 config = typer.Typer(no_args_is_help=True, help="Settings, and where they come from.")
+cases = typer.Typer(no_args_is_help=True, help="Case files: what was found, in a form that anyone can check.")
 app.add_typer(sessions, name="sessions")
+app.add_typer(cases, name="cases")
 app.add_typer(playbooks, name="playbooks")
 app.add_typer(config, name="config")
 
@@ -177,7 +179,7 @@ def scripted(
 @app.command()
 def replay(
     transcript: Annotated[
-        Path, typer.Argument(help="A transcript file, with its artifacts/ folder beside it.")
+        Path, typer.Argument(help="A transcript with artifacts/ beside it, or the folder of both.")
     ],
     json_: JsonOption = False,
 ) -> None:
@@ -212,6 +214,33 @@ def sessions_validate(transcript: Path) -> None:
     from agent.surfaces.records import validate
 
     validate(transcript)
+
+
+@cases.command("list")
+def cases_list(json_: JsonOption = False) -> None:
+    """List the case files, newest first, with the path of each page."""
+    from agent.surfaces.records import list_cases
+
+    list_cases(as_json=json_)
+
+
+@cases.command("show")
+def cases_show(session: str, json_: JsonOption = False) -> None:
+    """Print a case file as Markdown, or as JSON."""
+    from agent.surfaces.records import show_session
+
+    show_session(session, as_json=json_)
+
+
+@cases.command("open")
+def cases_open(
+    session: str,
+    browser: Annotated[bool, typer.Option("--browser", help="Open the page in a web browser.")] = False,
+) -> None:
+    """Write the HTML page of an investigation anew and print its path."""
+    from agent.surfaces.records import open_case
+
+    open_case(session, browser=browser)
 
 
 @playbooks.command("list")

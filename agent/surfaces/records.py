@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent import threads
-from agent.config import config_files, load_settings
+from agent.config import Settings, config_files, load_settings
 from agent.errors import UsageError
+from tools.display import printable
 
 if TYPE_CHECKING:
     from agent.casefile import CaseFile
@@ -48,14 +49,15 @@ def show_session(session: str, *, as_json: bool) -> None:
 
 
 def write_case(folder: Path, out: Path) -> list[str]:
-    """Write the case file of a session's folder as Markdown and JSON; return the paths."""
+    """Write the case file of a session's folder as Markdown, JSON and HTML; return the paths."""
     from agent.casefile import to_json, to_markdown
 
     case = _case(folder)
     out.mkdir(parents=True, exist_ok=True)
-    paths = [out / "case.md", out / "case.json"]
-    paths[0].write_text(to_markdown(case) + "\n")
-    paths[1].write_text(to_json(case) + "\n")
+    paths = [out / "case.md", out / "case.json", out / "case.html"]
+    paths[0].write_text(to_markdown(case) + "\n", encoding="utf-8")
+    paths[1].write_text(to_json(case) + "\n", encoding="utf-8")
+    paths[2].write_text(_page(folder, case), encoding="utf-8")
     if out != folder:
         shutil.copyfile(folder / "transcript.jsonl", out / "transcript.jsonl")
         shutil.copytree(folder / "artifacts", out / "artifacts", dirs_exist_ok=True)
@@ -68,6 +70,48 @@ def _case(folder: Path) -> CaseFile:
     from tools.artifacts import ArtifactStore
 
     return build(read_events(folder / "transcript.jsonl"), ArtifactStore(folder / "artifacts"))
+
+
+def _page(folder: Path, case: CaseFile) -> str:
+    from agent.casefile_html import to_html
+    from agent.transcript import read_events
+    from tools.artifacts import ArtifactStore
+
+    return to_html(case, read_events(folder / "transcript.jsonl"), ArtifactStore(folder / "artifacts"))
+
+
+def list_cases(*, as_json: bool) -> None:
+    """Print a line for each investigation that has a page, newest first: its outcome, symptom and page."""
+    settings = load_settings()
+    found = [one for one in threads.list_threads(settings) if _page_of(settings, one.thread).is_file()]
+    for one in found:
+        page = str(_page_of(settings, one.thread))
+        if as_json:
+            row = {"session_id": one.thread, "outcome": one.outcome, "symptom": one.symptom, "page": page}
+            sys.stdout.write(json.dumps(row) + "\n")
+        else:
+            outcome = one.outcome or "unfinished"
+            sys.stdout.write(printable(f"{one.thread}  {outcome:<18} {one.symptom}") + f"\n    {page}\n")
+    if not found and not as_json:
+        sys.stdout.write("No case files yet. Start an investigation: leadline ask HOST SYMPTOM\n")
+
+
+def open_case(session: str, *, browser: bool) -> None:
+    """Write the page of an investigation as its transcript stands, print its path, and open it if asked."""
+    settings = load_settings()
+    folder = threads.find(settings, session)
+    page = _page_of(settings, session)
+    page.write_text(_page(folder, _case(folder)), encoding="utf-8")
+    sys.stdout.write(f"{page}\n")
+    if browser:
+        import webbrowser
+
+        if not webbrowser.open(page.resolve().as_uri()):
+            raise UsageError("no browser could be started", do=f"open {page} yourself")
+
+
+def _page_of(settings: Settings, session: str) -> Path:
+    return threads.folder_of(settings, session) / "case.html"
 
 
 def validate(path: Path) -> None:
