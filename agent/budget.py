@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
 from agent.config import Settings
-from agent.events import BudgetUsed, Event, Resumed, TurnTaken, UserMessage
+from agent.events import ApprovalGiven, BudgetUsed, Event, Resumed, TurnTaken, UserMessage
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Budget:
 
     def feed(self, event: Event) -> None:
         """Take in one event."""
-        if self._last is not None and not isinstance(event, Resumed | UserMessage):
+        if self._last is not None and not isinstance(event, Resumed | UserMessage | ApprovalGiven):
             self.wall_s += max(0.0, (event.at - self._last).total_seconds())
         self._last = event.at
         if isinstance(event, TurnTaken) and event.turn > 0:

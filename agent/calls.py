@@ -8,7 +8,7 @@ import json
 import time
 from collections.abc import Iterable, Mapping
 from itertools import groupby
-from typing import Any, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from pydantic import ValidationError
 
@@ -20,6 +20,9 @@ from agent.state import ToolCall
 from tools.contract import Args, ArtifactRef, ToolContext, ToolError
 from tools.display import printable
 
+PROPOSE_CHANGE: Final = "propose_change"
+"""The call that leads to review and experiment in mode ``apply``."""
+
 AT_ONCE = 6
 """Calls that run side by side; a connection carries about 8 channels."""
 
@@ -27,19 +30,23 @@ M = TypeVar("M", bound=Args)
 Status = Literal["ok", "tool_error"]
 
 
-async def run_calls(work: Investigation, turn: TurnTaken) -> None:
+async def run_calls(work: Investigation, turn: TurnTaken) -> ToolCall | None:
     """Do every call of a turn that has no result yet, except the conclusion.
 
     Reads that stand next to each other run side by side; what writes (the ledger) runs alone, in order.
+    In mode ``apply`` a proposed change is not done here: it is returned, and what follows it waits.
     """
     due = [call for call in turn.tool_calls if call.name != CONCLUDE and call.id not in work.history.finished]
     for side_by_side, group in groupby(due, key=lambda call: _is_read(work, call)):
         calls = list(group)
         if side_by_side and len(calls) > 1:
             await _side_by_side(work, turn.turn, calls)
-        else:
-            for call in calls:
-                await _do(work, turn.turn, call)
+            continue
+        for call in calls:
+            if call.name == PROPOSE_CHANGE and work.mode == "apply":
+                return call
+            await _do(work, turn.turn, call)
+    return None
 
 
 def start(work: Investigation, number: int, call: ToolCall) -> dict[str, Any]:
@@ -146,8 +153,13 @@ async def _use_tool(
         )
     args = validated(tool.args, call)
     work.ledger.may_read_source(call.name, raw)
+    return await tool.run(tool_context(work, call, kept), args)
+
+
+def tool_context(work: Investigation, call: ToolCall, kept: list[ArtifactRef]) -> ToolContext:
+    """Return what a tool works with in a call; what it keeps is added to ``kept``."""
     name = work.history.names[call.id]
-    ctx = ToolContext(
+    return ToolContext(
         call_id=name,
         hosts=work.hosts,
         store=work.store,
@@ -158,7 +170,6 @@ async def _use_tool(
         artifacts=work.history.artifacts,
         kept=kept,
     )
-    return await tool.run(ctx, args)
 
 
 def _is_read(work: Investigation, call: ToolCall) -> bool:

@@ -6,20 +6,29 @@ import os
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import aiosqlite
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.runtime import RunControl
+from langgraph.types import Command, Durability
+from pydantic import ValidationError
 
+from agent.approvals import ask
+from agent.experiment import void
 from agent.graph import Graph, build
 from agent.investigation import Investigation
 from agent.state import GraphState
 
 STEPS_A_TURN = 3
 """Steps of the graph one turn may take: reason, act, conclude."""
+
+STEPS_OF_CHANGES = 300
+"""Further steps, for the changes that are tried: three each, and again when nobody decides in time."""
 
 
 async def drive(work: Investigation, folder: Path, control: RunControl, *, spoken: bool) -> None:
@@ -29,12 +38,37 @@ async def drive(work: Investigation, folder: Path, control: RunControl, *, spoke
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
     config: RunnableConfig = {
         "configurable": {"thread_id": folder.name},
-        "recursion_limit": STEPS_A_TURN * (work.settings.max_turns + 2) + 10,
+        "recursion_limit": STEPS_A_TURN * (work.settings.max_turns + 2) + STEPS_OF_CHANGES,
     }
     async with checkpoints(path) as saver:
         graph = build(saver)
-        entry = await _entry(work, graph, config, spoken)
-        await graph.ainvoke(entry, config, context=work, durability="async", control=control)
+        entry: GraphState | Command[Any] | None = await _entry(work, graph, config, spoken)
+        durability: Durability = "sync" if work.mode == "apply" else "async"
+        while True:
+            await graph.ainvoke(entry, config, context=work, durability=durability, control=control)
+            waits = (await graph.aget_state(config)).interrupts
+            decision = _decision(work, waits[0].id) if waits else None
+            if decision is None:
+                return
+            entry = Command(resume={waits[0].id: decision})
+
+
+def _decision(work: Investigation, interrupt: str) -> dict[str, str] | None:
+    """Return the recorded decision on the plan that waits, ask for it when there is none yet."""
+    trial = work.trials.open
+    if trial is not None and trial.given is not None:
+        return {"decision": trial.given.decision, "digest": trial.given.digest}
+    if trial is None or trial.void is not None:
+        return {"decision": "void", "digest": ""}
+    try:
+        asked = ask(work, interrupt)
+    except ValidationError:
+        void(work, trial, "the recorded plan is damaged")
+        return {"decision": "void", "digest": ""}
+    if datetime.now(UTC) < asked.expires_at:
+        return None
+    void(work, trial, "nobody decided before it expired")
+    return {"decision": "void", "digest": ""}
 
 
 @asynccontextmanager

@@ -1,6 +1,6 @@
 """The state machine: nodes and edges, nothing else.
 
-Reviewing and trying out a change (mode ``apply``) join between `reason` and `conclude`.
+Only in mode ``apply`` does `act` lead to review and experiment.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
+from agent.changing import experiment, review
 from agent.investigation import Investigation
 from agent.nodes import act, conclude, orient, reason
 from agent.state import GraphState
@@ -29,10 +30,14 @@ def build(saver: BaseCheckpointSaver[Any]) -> Graph:
     graph.add_node("orient", orient)
     graph.add_node("reason", reason)
     graph.add_node("act", act)
+    graph.add_node("review", review)
+    graph.add_node("experiment", experiment)
     graph.add_node("conclude", conclude)
     graph.add_edge(START, "orient")
     graph.add_edge("orient", "reason")
     graph.add_conditional_edges("reason", route, ["reason", "act", "conclude", END])
-    graph.add_conditional_edges("act", route, ["reason", "conclude"])
+    graph.add_conditional_edges("act", route, ["reason", "act", "review", "conclude"])
+    graph.add_conditional_edges("review", route, ["experiment", "act"])
+    graph.add_edge("experiment", "act")
     graph.add_conditional_edges("conclude", route, ["reason", END])
     return graph.compile(checkpointer=saver)

@@ -15,8 +15,10 @@ from agent.history import History
 from agent.ledger import Ledger
 from agent.messages import Messages
 from agent.models import Model, ToolSchema
+from agent.ports import Ports
 from agent.state import Mode, Outcome
 from agent.transcript import Transcript
+from agent.trials import Trials
 from tools.artifacts import ArtifactStore
 from tools.contract import Args, Host, Redactor, Tool
 
@@ -38,6 +40,8 @@ class Investigation:
     budget: Budget = field(init=False)
     history: History = field(default_factory=History)
     ledger: Ledger = field(default_factory=Ledger)
+    trials: Trials = field(default_factory=Trials)
+    ports: Ports = field(default_factory=Ports.real)
     cache: dict[str, Any] = field(default_factory=dict)
     """Shared by all tool calls of this process (see `ToolContext.cache`)."""
     exit_code: ExitCode = ExitCode.DONE
@@ -45,7 +49,8 @@ class Investigation:
     def __post_init__(self) -> None:
         """Bring every fold to the end of the transcript."""
         self.budget = Budget(Limits.of(self.settings))
-        for fold in (self.history.feed, self.messages.feed, self.budget.feed, self.ledger.apply):
+        folds = (self.history.feed, self.messages.feed, self.budget.feed, self.ledger.apply, self.trials.feed)
+        for fold in folds:
             self.transcript.follow(fold)
         self.transcript.follow(self.emit, replay=False)
         self.schemas = schemas_of(self.tools)

@@ -32,6 +32,7 @@ from typing import Any
 from agent.actions import HypothesisArgs, ProposeChangeArgs
 from agent.events import (
     ORIENTATION,
+    ApprovalGiven,
     ChangeMoved,
     Event,
     EvidenceAdded,
@@ -67,6 +68,9 @@ class Ledger:
     changes: dict[str, Change] = field(default_factory=dict)
     artifacts: dict[str, ArtifactRef] = field(default_factory=dict)
     calls: dict[str, ToolFinished] = field(default_factory=dict)
+    applies: bool = False
+    """Changes are tried here, so that one that could not be tried may be proposed again."""
+    denied: set[str] = field(default_factory=set)
     turn: int = 0
     stated_in: dict[str, int] = field(default_factory=dict)
     asked_in: dict[str, int] = field(default_factory=dict)
@@ -79,6 +83,7 @@ class Ledger:
         """Take one event in; events that say nothing to the ledger are passed over."""
         if isinstance(event, Started):
             self.hosts = list(event.hosts)
+            self.applies = event.mode == "apply"
         elif isinstance(event, TurnTaken):
             self.turn += event.model != ORIENTATION
         elif isinstance(event, ToolStarted):
@@ -94,6 +99,8 @@ class Ledger:
             self.evidence[event.evidence.id] = event.evidence
         elif isinstance(event, ChangeMoved):
             self.changes[event.change.id] = event.change
+        elif isinstance(event, ApprovalGiven) and event.decision == "denied":
+            self.denied.add(event.change)
 
     def _finished(self, event: ToolFinished) -> None:
         turn = self.asked_in.setdefault(event.call, self.turn)
@@ -140,8 +147,13 @@ class Ledger:
         fields = args.model_dump(exclude={"process_root", "host"})
         change = Change(id=f"C{len(self.changes) + 1}", host=host, **fields)
         for other in self.changes.values():
-            if _aim(other) == _aim(change):
-                raise ToolError(f"{other.id} proposes the same change already")
+            if _aim(other) == _aim(change) and (not self.applies or other.id in self.denied):
+                said = (
+                    "was denied by a person"
+                    if other.id in self.denied
+                    else "proposes the same change already"
+                )
+                raise ToolError(f"{other.id} {said}")
         view = {"change": change.id, "status": change.status, "host": host, "setting": change.setting}
         return Step([ChangeMoved(change=change)], view)
 

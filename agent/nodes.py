@@ -1,4 +1,4 @@
-"""The nodes of the graph: orient, reason, act, conclude.
+"""The nodes of the graph that change no host: orient, reason, act, conclude.
 
 A node may be entered again after a crash, so it first looks in the history whether its work is already done.
 """
@@ -12,6 +12,7 @@ from typing import Literal
 from langgraph.runtime import Runtime
 
 from agent.calls import run_calls
+from agent.changing import plan_change
 from agent.closing import close
 from agent.errors import ExitCode
 from agent.events import ORIENTATION, SystemNote, TextDelta, TurnTaken
@@ -56,7 +57,9 @@ async def act(state: GraphState, runtime: Runtime[Investigation]) -> GraphState:
     """Carry out the calls of the turn."""
     work = runtime.context
     turn = work.history.turns[state["turn"]]
-    await run_calls(work, turn)
+    change = await run_calls(work, turn)
+    if change is not None:
+        return {"route": await plan_change(work, change)}
     concludes = any(call.name == CONCLUDE for call in turn.tool_calls)
     return {"route": "conclude" if concludes else "reason"}
 

@@ -12,19 +12,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent import threads
+from agent.approvals import Approval, give, waiting
 from agent.budget import Limits
 from agent.calls import refuse
 from agent.config import Settings, pin_libraries
 from agent.errors import ExitCode, LeadlineError, UsageError
-from agent.events import Ended, Event, Failed, Live, Resumed, Started, UserMessage
+from agent.events import ApprovalAsked, Ended, Event, Failed, Live, Resumed, Started, UserMessage
 from agent.investigation import Investigation, schemas_of
 from agent.messages import Messages
 from agent.models import TOOL_PREFIX, Model, schema_digest
+from agent.ports import Ports
 from agent.state import Mode
 from agent.transcript import Transcript
 from prompts.render import digest, render
 from tools.artifacts import ArtifactStore
 from tools.contract import Host, Redactor, Tool
+from tools.service_types import ChangePlan
 
 if TYPE_CHECKING:
     from langgraph.runtime import RunControl
@@ -60,9 +63,9 @@ class Session:
         thread: str | None = None,
         tools: Mapping[str, Tool[Any]] | None = None,
         redact: Redactor | None = None,
+        ports: Ports | None = None,
     ) -> Session:
         """Open a new thread; nothing runs before `ask`."""
-        _refuse_apply(mode)
         tools = tools if tools is not None else _default_tools()
         folder = threads.create(settings, thread or threads.new_id())
         event = Started(
@@ -76,7 +79,7 @@ class Session:
             budget=Limits.of(settings).record(),
             prompts=_digests(tools),
         )
-        return cls._open(settings, folder, model, hosts, tools, redact, event)
+        return cls._open(settings, folder, model, hosts, tools, redact, ports, event)
 
     @classmethod
     def resume(
@@ -88,11 +91,12 @@ class Session:
         *,
         tools: Mapping[str, Tool[Any]] | None = None,
         redact: Redactor | None = None,
+        ports: Ports | None = None,
     ) -> Session:
         """Take an existing thread up again; `threads.started` tells which hosts it needs."""
         folder = threads.find(settings, thread)
         event = Resumed(process=f"{socket.gethostname()}:{os.getpid()}")
-        return cls._open(settings, folder, model, hosts, tools, redact, event)
+        return cls._open(settings, folder, model, hosts, tools, redact, ports, event)
 
     @classmethod
     def _open(
@@ -103,6 +107,7 @@ class Session:
         hosts: Mapping[str, Host],
         tools: Mapping[str, Tool[Any]] | None,
         redact: Redactor | None,
+        ports: Ports | None,
         event: Started | Resumed,
     ) -> Session:
         redact = redact or _default_redactor()
@@ -128,6 +133,7 @@ class Session:
                 redact=redact,
                 messages=Messages(_system_prompt(started, settings)),
                 emit=queue.put_nowait,
+                ports=ports or Ports.real(),
             )
             undo.pop_all()
         return cls(folder, lock, work, queue)
@@ -178,9 +184,25 @@ class Session:
         if error is not None:
             raise error
 
-    async def answer(self, approval: object) -> None:
-        """Answer the approval that the thread waits for; without mode ``apply`` it never waits for one."""
-        raise UsageError("nothing waits for an approval", do="propose changes first")
+    @property
+    def waiting(self) -> ApprovalAsked | None:
+        """Return the approval that the thread waits for."""
+        return waiting(self._work)
+
+    def plan(self, change: str) -> ChangePlan:
+        """Return the plan of a change, as it is to be approved."""
+        return self._work.trials.by_change[change].plan
+
+    async def answer(self, approval: Approval) -> AsyncGenerator[Live, None]:
+        """Record the decision on the plan that waits, then go on and yield events as `ask` does.
+
+        Raises `ApprovalRefused` when it is for another plan, a second one, or too late.
+        """
+        if self._run is not None:
+            raise UsageError(f"thread {self.thread} is at work", do="wait until it asks")
+        give(self._work, approval)
+        async for event in self.ask(None):
+            yield event
 
     def cancel(self) -> None:
         """Stop at once what runs; commands on hosts are killed, and the thread can be gone on with."""
@@ -204,6 +226,11 @@ class Session:
         """Record what a person said; the symptom said again as the first words counts once."""
         work, history = self._work, self._work.history
         if history.started is not None and not history.turns and text == history.started.symptom:
+            return False
+        trial = work.trials.open
+        if trial is not None and trial.acting:
+            # What is under way on a host is finished first; the words are heard after it.
+            work.transcript.append(UserMessage(turn=history.last_turn, text=text))
             return False
         for call in list(history.pending()):
             refuse(work, history.last_turn, call, "interrupted: the person spoke before this was done")
@@ -241,11 +268,6 @@ class Session:
         )
         work.transcript.append(failed, durable=True)
         return error
-
-
-def _refuse_apply(mode: Mode) -> None:
-    if mode == "apply":
-        raise UsageError("mode apply is not available yet", do="use mode propose; a person carries it out")
 
 
 def _refuse_other_hosts(started: Started, hosts: Mapping[str, Host]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.errors import ExitCode, ModelEndpointError, UsageError
+from agent.errors import ExitCode, ModelEndpointError
 from agent.events import ConclusionChecked, Failed, Progress, SystemNote, TextDelta, ToolFinished, TurnTaken
 from agent.models import ToolSchema
 from agent.session import Session
@@ -224,12 +224,6 @@ async def test_leaving_the_stream_stops_the_run(tmp_path: Path) -> None:
     await stream.aclose()
     await session.close()
     assert session.ended is None
-
-
-async def test_mode_apply_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="not available yet"):
-        Session.start(make_settings(tmp_path), ScriptedModel(STORY), {"here": LocalHost()}, "slow", "apply")
-    assert not list(tmp_path.iterdir())
 
 
 async def test_secrets_reach_neither_model_nor_disk(tmp_path: Path) -> None:

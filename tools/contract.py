@@ -127,6 +127,9 @@ class ToolSettings(BaseModel):
     allow_run: bool = True
     allow_load: bool = Field(default=False, description="May `benchmark` put load on a server?")
     allow_send_rg: bool = Field(default=False, description="May a static rg be sent to a host without one?")
+    allow_in_flight: bool = Field(
+        default=False, description="May a change restart a server that is answering requests?"
+    )
     allow_container_exec: bool = False
     view_chars: int = Field(default=12_000, description="Upper bound of the text a model sees of one call.")
 

@@ -1,0 +1,195 @@
+"""The nodes that change a host in mode ``apply``: review waits for a person, experiment tries one change.
+
+`plan_change` belongs to the node `act`: it only reads. Review holds nothing but the interrupt, since a node
+runs from its first line again when a decision comes. Experiment looks in the transcript how far it is.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from langgraph.runtime import Runtime
+from langgraph.types import interrupt
+
+from agent.actions import ProposeChangeArgs
+from agent.approvals import problem
+from agent.calls import finish, start, validated
+from agent.events import ChangeMoved, Event, PlanMade
+from agent.experiment import Experiment, void
+from agent.host_lock import host_lock
+from agent.investigation import Investigation
+from agent.measuring import MEASURE
+from agent.state import Change, GraphState, ToolCall
+from agent.transcript import mask
+from agent.trial_view import Result, trial_view
+from agent.trials import Trial
+from tools.contract import ToolContext, ToolError
+from tools.process import load_process
+from tools.service_types import ChangePlan, ChangeRequest
+from tools.service_types import ChangeStatus as Standing
+
+PLANS_A_CHANGE = 3
+"""How often a change is planned anew because nobody decided, or acted, in time."""
+
+
+async def review(state: GraphState, runtime: Runtime[Investigation]) -> GraphState:
+    """Wait for a person; hold no side effect."""
+    trial = runtime.context.trials.open
+    if trial is None:
+        return {"route": "act"}
+    decision = interrupt({"change": trial.made.change, "digest": trial.made.digest})
+    if decision["decision"] == "void":
+        return {"route": "act"}
+    return {"route": "experiment", "approved": str(decision["digest"])}
+
+
+async def experiment(state: GraphState, runtime: Runtime[Investigation]) -> GraphState:
+    """Carry out what was decided; the turn's other calls come after it."""
+    work = runtime.context
+    trial = work.trials.open
+    if trial is not None and trial.void is None:
+        await _carry_out(work, trial, state.get("approved", ""))
+    return {"route": "act"}
+
+
+async def _carry_out(work: Investigation, trial: Trial, approved: str) -> None:
+    call = _call_of(work, trial)
+    change = work.ledger.changes[trial.made.change]
+    given = trial.given
+    if given is not None and given.decision == "denied" and not trial.actions:
+        said = f"{given.by} denied it{': ' + given.reason if given.reason else ''}"
+        _close(work, call, change, trial, "denied", said)
+        return
+    host = work.hosts.get(change.host)
+    if not trial.actions:
+        why = problem(trial, change, host.key_fingerprint if host else None, approved)
+        if why is not None:
+            void(work, trial, why)
+            return
+    with host_lock(work.settings.state_dir, change.host, host.key_fingerprint if host else None):
+        await Experiment(work, trial, call).run(approved)
+
+
+async def plan_change(work: Investigation, call: ToolCall) -> Literal["review", "act"]:
+    """Take a `propose_change` call as far as a plan that a person can approve; else answer it."""
+    number = work.history.last_turn
+    trial = work.trials.open
+    if trial is not None and trial.void is None:
+        return "review"
+    start(work, number, call)
+    try:
+        change, proposed = _proposed(work, call, trial)
+    except ToolError as error:
+        finish(work, number, call, {"error": str(error)}, status="tool_error")
+        return "act"
+    try:
+        plan = await _plan(work, change)
+    except ToolError as error:
+        _close(work, call, change, trial, "not_applied", str(error), proposed)
+        return "act"
+    made = PlanMade(
+        turn=number,
+        change=change.id,
+        tool_call_id=call.id,
+        plan=plan.model_dump(mode="json"),
+        digest=plan.digest(),
+    )
+    work.transcript.append_all([*proposed, made], durable=True)
+    return "review"
+
+
+def _proposed(work: Investigation, call: ToolCall, trial: Trial | None) -> tuple[Change, list[Event]]:
+    """Return the change of a call, and the event that records it when it is new."""
+    if work.is_last(work.history.last_turn):
+        raise ToolError("all turns are used: only `conclude` is accepted now")
+    if trial is not None:
+        return work.ledger.changes[trial.made.change], []
+    step = work.ledger.propose_change(validated(ProposeChangeArgs, call))
+    moved = step.events[0]
+    assert isinstance(moved, ChangeMoved)  # what the ledger returns for a change
+    return moved.change, [moved.model_copy(update={"turn": work.history.last_turn})]
+
+
+async def _plan(work: Investigation, change: Change) -> ChangePlan:
+    """Read the host and return the plan; raise `ToolError` when the change may not be tried."""
+    host = work.hosts[change.host]
+    if work.trials.plans.get(change.id, 0) >= PLANS_A_CHANGE:
+        raise ToolError("nobody decided in time, however often it was planned anew")
+    if change.host in work.trials.unsettled:
+        raise ToolError(
+            f"how {change.host} stands after {work.trials.unsettled[change.host]} is not known; a person has "
+            "to look before anything else is changed there"
+        )
+    if not work.settings.tools.allow_load or MEASURE not in work.tools:
+        raise ToolError(
+            "a change is kept only when it is measured, and this site does not allow load (--allow-load, or "
+            "`allow_load = true` under [tools])"
+        )
+    request = ChangeRequest(
+        unit=change.unit, setting=change.setting, from_value=change.from_value, to_value=change.to_value
+    )
+    plan = await work.ports.service.make_plan(
+        host, request, port=await _port(work, change), now=datetime.now(UTC)
+    )
+    _refuse_to_disturb(work, plan)
+    shown = plan.model_dump(mode="json")
+    if mask(shown, work.redact, keep=frozenset({"id", "preimage_sha256", "host_key"})) is not shown:
+        raise ToolError(
+            "the launch line holds what looks like a secret, so the change cannot be shown whole for "
+            "approval; a person has to make it"
+        )
+    return plan
+
+
+def _refuse_to_disturb(work: Investigation, plan: ChangePlan) -> None:
+    busy = (plan.running_requests or 0) + (plan.queued_requests or 0)
+    if busy and not work.settings.tools.allow_in_flight:
+        raise ToolError(
+            f"{busy} requests are running or queued, and a restart would end them; wait until they are "
+            "done, or allow it (--allow-in-flight)"
+        )
+
+
+async def _port(work: Investigation, change: Change) -> int:
+    """Return where the unit's engine listens: as the facts had it, else as its process says."""
+    for event in reversed(work.history.finished.values()):
+        if event.tool == "facts" and event.host == change.host:
+            for engine in _engines(event.view):
+                if engine.get("unit") == change.unit and isinstance(engine.get("port"), int):
+                    return int(engine["port"])
+    ctx = ToolContext(
+        call_id="", hosts=work.hosts, store=work.store, redact=work.redact, settings=work.settings.tools
+    )
+    port = (await load_process(ctx, work.hosts[change.host])).port
+    if port is None:
+        raise ToolError(f"on which port {change.unit} serves is not known, so it cannot be tried safely")
+    return port
+
+
+def _engines(view: str) -> list[dict[str, Any]]:
+    try:
+        found = json.loads(view).get("engines")
+    except (ValueError, AttributeError):
+        return []  # a view that was cut
+    return [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
+
+
+def _call_of(work: Investigation, trial: Trial) -> ToolCall:
+    calls = work.history.turns[work.history.last_turn].tool_calls
+    return next(call for call in calls if call.id == trial.made.tool_call_id)
+
+
+def _close(
+    work: Investigation,
+    call: ToolCall,
+    change: Change,
+    trial: Trial | None,
+    result: Result,
+    why: str,
+    proposed: list[Event] | None = None,
+) -> None:
+    """Answer the call of a change that was not tried."""
+    view = trial_view(change, trial, result, Standing(state="none", detail=why), "", [])
+    finish(work, work.history.last_turn, call, view, events=proposed)

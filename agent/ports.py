@@ -1,0 +1,61 @@
+"""The doors through which a change reaches its host: the transaction, and the engine's own word."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from tools.contract import Host
+from tools.observe import Observation
+from tools.service_types import Applied, ChangePlan, ChangeRequest, ChangeStatus, Finished, Progress
+
+
+class Service(Protocol):
+    """Change a service as one transaction on its host (see ``tools/service.py``)."""
+
+    async def make_plan(
+        self, host: Host, request: ChangeRequest, *, port: int, now: datetime, minimum_s: float = 60.0
+    ) -> ChangePlan:
+        """Read the unit and return the plan of one change; raise `ToolError` when it cannot be made."""
+        ...
+
+    async def apply(self, host: Host, plan: ChangePlan, approved_digest: str, progress: Progress) -> Applied:
+        """Do an approved plan; raise `ToolError` when it is refused before anything was changed."""
+        ...
+
+    async def extend(self, host: Host, plan: ChangePlan, seconds: float) -> ChangeStatus:
+        """Let the armed timer fire only so many seconds from now."""
+        ...
+
+    async def confirm(self, host: Host, plan: ChangePlan) -> Finished:
+        """Keep an applied change."""
+        ...
+
+    async def roll_back(self, host: Host, plan: ChangePlan) -> Finished:
+        """Restore the state before the change."""
+        ...
+
+    async def status(self, host: Host, plan_id: str) -> ChangeStatus:
+        """Ask the host where a plan stands."""
+        ...
+
+
+Observe = Callable[[Host, int], Awaitable[Observation]]
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Hold what a trial uses of the outside, apart from its measuring tool."""
+
+    service: Service
+    observe: Observe
+
+    @classmethod
+    def real(cls) -> Ports:
+        """Return the ports to real hosts."""
+        from tools import service
+        from tools.observe import observe
+
+        return cls(service, observe)

@@ -1,0 +1,366 @@
+"""A host in a file, a transaction on it, and a load on it, for the tests of approvals and experiments.
+
+The host outlives the process that changes it, as a real one does; its timer fires when a test says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from scripted_parts import (
+    EVIDENCE,
+    HYPOTHESIS,
+    TOOLS,
+    LocalHost,
+    Move,
+    ScriptedModel,
+    call,
+    make_settings,
+    plain,
+    turn,
+)
+
+from agent.approvals import Approval
+from agent.events import Live, ToolFinished
+from agent.experiment import FAULT_POINTS
+from agent.ports import Ports
+from agent.session import Session
+from agent.state import ToolCall
+from tools import benchmark
+from tools.contract import HostArgs, Tool, ToolContext, ToolError
+from tools.observe import Observation
+from tools.service_types import (
+    Applied,
+    ChangePlan,
+    ChangeRequest,
+    ChangeState,
+    ChangeStatus,
+    Finished,
+    Progress,
+)
+
+UNIT = "engine.service"
+SPEEDS: Mapping[str, Mapping[int, float]] = {
+    "old": {1: 24.4, 8: 97.7},
+    "graphs": {1: 44.3, 8: 177.0},
+    "depth": {1: 44.3, 8: 315.0},
+    "useless": {1: 24.4, 8: 97.9},
+    "worse": {1: 44.3, 8: 60.0},
+    "garbled": {1: 44.3, 8: 177.0},
+}
+"""Tok/s of the states that the host can be in, by concurrency."""
+
+
+class FileHost:
+    """Keep what runs on a host, and every plan it knows, in a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        if not path.exists():
+            self.write({"runs": "old", "restarts": 0, "plans": {}, "loads": 0})
+
+    def read(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.path.read_text())
+        return found
+
+    def write(self, state: Mapping[str, Any]) -> None:
+        new = self.path.with_suffix(".new")
+        new.write_text(json.dumps(state))
+        new.rename(self.path)
+
+    def fire(self) -> None:
+        """Let every armed rollback timer fire."""
+        state = self.read()
+        for plan in state["plans"].values():
+            if plan["state"] == "applied":
+                plan |= {"state": "rolled_back", "by": "timer"}
+                state |= {"runs": plan["before"], "restarts": state["restarts"] + 1}
+        self.write(state)
+
+
+class FakeService:
+    """Carry out plans on a `FileHost`; ``to`` names the state a change leads to."""
+
+    def __init__(
+        self, host: FileHost, to: str = "graphs", fault: Callable[[str, str], None] | None = None
+    ) -> None:
+        self.host = host
+        self.to = to
+        self.fault = fault or (lambda point, when: None)
+        self.running_requests = 0
+        self.valid_s = 600.0
+        self.secret = ""
+        self.refuses = ""
+        self.timer_fires_at: str | None = None
+        self.apply_ends: ChangeState = "applied"
+        self.calls: list[str] = []
+
+    async def make_plan(
+        self, host: Any, request: ChangeRequest, *, port: int, now: datetime, minimum_s: float = 60.0
+    ) -> ChangePlan:
+        if request.unit != UNIT:
+            raise ToolError(f"no unit {request.unit}")
+        state = self.host.read()
+        digest = hashlib.sha256(str(state["runs"]).encode()).hexdigest()
+        return ChangePlan(
+            id=f"p{len(state['plans']) + 1}-{os.urandom(3).hex()}",
+            host=host.name,
+            host_key=host.key_fingerprint,
+            unit=request.unit,
+            setting=request.setting,
+            from_value=request.from_value,
+            to_value=request.to_value,
+            exec_start_before=["engine", "--disable-cuda-graph"],
+            exec_start_after=["engine", *([self.secret] if self.secret else [])],
+            environment=None,
+            dropin_path="/etc/systemd/system/engine.service.d/90-leadline.conf",
+            dropin_text="[Service]\nExecStart=\nExecStart=engine\n",
+            preimage_sha256=digest,
+            diff="-engine --disable-cuda-graph\n+engine",
+            running_requests=self.running_requests,
+            queued_requests=0,
+            startup_s=30.0,
+            rollback_after_s=60.0,
+            readiness_s=60.0,
+            port=port,
+            blast_radius=["requests in flight end"],
+            restarts_needed=2,
+            created_at=now,
+            expires_at=now + timedelta(seconds=self.valid_s),
+        )
+
+    async def apply(self, host: Any, plan: ChangePlan, approved_digest: str, progress: Progress) -> Applied:
+        self._enter("apply")
+        if self.refuses or approved_digest != plan.digest():
+            raise ToolError(self.refuses or "not the plan that was approved")
+        state = self.host.read()
+        assert plan.id not in state["plans"], "a plan was applied twice"
+        known = {"state": "applied", "before": state["runs"], "by": ""}
+        state |= {"runs": self.to, "restarts": state["restarts"] + 1}
+        state["plans"][plan.id] = known
+        if self.apply_ends in ("rolled_back", "failed"):
+            known |= {"state": self.apply_ends, "by": "readiness"}
+            state |= {"runs": known["before"], "restarts": state["restarts"] + 1}
+        self.host.write(state)
+        self._leave("apply")
+        found = await self._standing(plan.id)
+        unknown = self.apply_ends == "unknown"
+        outcome: Any = "unknown" if unknown else found.state
+        return Applied(outcome=outcome, plan_id=plan.id, detail=found.detail, status=found, seconds=1.0)
+
+    async def extend(self, host: Any, plan: ChangePlan, seconds: float) -> ChangeStatus:
+        self._enter("extend")
+        found = await self._standing(plan.id)
+        self._leave("extend")
+        return found
+
+    async def confirm(self, host: Any, plan: ChangePlan) -> Finished:
+        return await self._finish("confirm", plan, "confirmed")
+
+    async def roll_back(self, host: Any, plan: ChangePlan) -> Finished:
+        return await self._finish("roll_back", plan, "rolled_back")
+
+    async def status(self, host: Any, plan_id: str) -> ChangeStatus:
+        self._enter("status")
+        found = await self._standing(plan_id)
+        self._leave("status")
+        return found
+
+    async def _finish(self, point: str, plan: ChangePlan, to: ChangeState) -> Finished:
+        self._enter(point)
+        state = self.host.read()
+        known = state["plans"][plan.id]
+        if known["state"] == "applied":
+            known["state"] = to
+            if to == "rolled_back":
+                known["by"] = "request"
+                state |= {"runs": known["before"], "restarts": state["restarts"] + 1}
+            self.host.write(state)
+        self._leave(point)
+        found = await self._standing(plan.id)
+        outcome: Any = found.state
+        return Finished(outcome=outcome, plan_id=plan.id, detail=found.detail, status=found)
+
+    async def _standing(self, plan_id: str) -> ChangeStatus:
+        await asyncio.sleep(0)
+        known = self.host.read()["plans"].get(plan_id)
+        if known is None:
+            return ChangeStatus(state="none", detail="the host knows no such plan")
+        reason = "it did not answer" if known["by"] == "readiness" else ""
+        return ChangeStatus(
+            state=known["state"], detail=known["state"], reason=reason, rolled_back_by=known["by"]
+        )
+
+    def _enter(self, point: str) -> None:
+        self.calls.append(point)
+        if self.timer_fires_at == point:
+            self.host.fire()
+        self.fault(point, "before")
+
+    def _leave(self, point: str) -> None:
+        self.fault(point, "after")
+
+
+def observer(service: FakeService) -> Callable[[Any, int], Any]:
+    """Return what asks the engine of a `FileHost` for its settings."""
+
+    async def observe(host: Any, port: int) -> Observation:
+        service.fault("observe", "before")
+        state = service.host.read()
+        off = state["runs"] in ("old", "useless")
+        settings = {
+            "pp_size": 8,
+            "disable_cuda_graph": state["runs"] == "old",
+            "depth": state["runs"] == "depth",
+        }
+        passes = {"decode_none" if off else "decode_cuda_graph": float(state["loads"])}
+        service.fault("observe", "after")
+        return Observation(settings, 0.0 if off else 1.4, passes)
+
+    return observe
+
+
+def load_tool(service: FakeService, noise: Sequence[float] = (0.99, 1.0, 1.01)) -> Tool[Any]:
+    """Return a benchmark of a `FileHost` that is done at once."""
+
+    async def run(ctx: ToolContext, args: benchmark.Args) -> dict[str, Any]:
+        service.fault("measure", "before")
+        state = service.host.read()
+        speeds = SPEEDS[state["runs"]]
+        service.host.write({**state, "loads": state["loads"] + 100})
+        runs = [
+            {
+                "concurrency": level,
+                "repeat": repeat + 1,
+                "errors": 0,
+                "output_throughput": speeds[level] * noise[repeat % len(noise)],
+                "tok_s_per_request": speeds[level] / level,
+                "gpu": {"power_w_mean": 85.0},
+                "server": {"sglang:is_cuda_graph": 0.0 if state["runs"] in ("old", "useless") else 1.0},
+            }
+            for level in args.concurrency
+            for repeat in range(args.repeats)
+        ]
+        text = "other" if state["runs"] == "garbled" else "same"
+        outputs = {
+            f"c{level}.r1.{place}": hashlib.sha256(f"{args.seed}{level}{place}{text}".encode()).hexdigest()
+            for level in args.concurrency
+            for place in range(level)
+        }
+        figures = {"runs": runs, "outputs": outputs, "notes": []}
+        ref = ctx.keep(
+            json.dumps(figures, indent=1).encode(), host="here", label="benchmark", taken_at=datetime.now(UTC)
+        )
+        service.fault("measure", "after")
+        return {"host": "here", "artifact": ref.handle, "runs": runs}
+
+    return Tool(name="benchmark", description="Load.", args=benchmark.Args, run=run)
+
+
+async def _facts(ctx: ToolContext, args: HostArgs) -> dict[str, Any]:
+    host = ctx.host(args.host)
+    ref = ctx.keep(b"--disable-cuda-graph\n", host=host.name, label="cmdline", taken_at=datetime.now(UTC))
+    engines = [{"unit": UNIT, "port": 30000}]
+    return {"host": host.name, "engines": engines, "artifacts": {"cmdline:1": ref.handle}}
+
+
+def propose(setting: str = "--disable-cuda-graph", **more: Any) -> ToolCall:
+    """Return the call that proposes to leave a flag out."""
+    given: dict[str, Any] = {
+        "unit": UNIT,
+        "setting": setting,
+        "from_value": "true",
+        "reason": "E1",
+        "hypotheses": ["H1"],
+        "predicted_effect": "1.8 x at 1 and 8",
+        "mechanism": "sglang:is_cuda_graph 0 -> 1",
+        "rollback": "restore the unit",
+    }
+    return call("propose_change", **(given | more))
+
+
+def fixed(outcome: str = "fixed", changes: Sequence[str] = ("C1",)) -> ToolCall:
+    """Return the conclusion that names what was done."""
+    claim = {
+        "type": "log_event",
+        "says": "the flag was set",
+        "cite": {"artifact": "t1.1", "quote": "--disable-cuda-graph"},
+    }
+    return call(
+        "conclude",
+        outcome=outcome,
+        summary="Done.",
+        causes=["H1"] if outcome in ("fixed", "diagnosed") else [],
+        claims=[claim],
+        changes=list(changes),
+        next_step="watch it",
+    )
+
+
+def moves(*proposals: ToolCall, outcome: str = "fixed", changes: Sequence[str] = ("C1",)) -> list[Move]:
+    """Return the script of an investigation that proposes changes in one turn."""
+    return [
+        turn(HYPOTHESIS),
+        turn(EVIDENCE),
+        turn(*(proposals or (propose(),))),
+        turn(fixed(outcome, changes)),
+    ]
+
+
+def ports(service: FakeService) -> Ports:
+    """Return the doors to a `FileHost`."""
+    return Ports(service, observer(service))
+
+
+def tools(service: FakeService, noise: Sequence[float] = (0.99, 1.0, 1.01)) -> dict[str, Tool[Any]]:
+    """Return the tools of an investigation that may change things."""
+    facts = Tool(name="facts", description="Facts.", args=HostArgs, run=_facts)
+    return {**TOOLS, "facts": facts, "benchmark": load_tool(service, noise)}
+
+
+def open_session(
+    root: Path, service: FakeService, script: Sequence[Move], *, thread: str = "one", resume: bool = False
+) -> Session:
+    """Start, or resume, an investigation in mode ``apply``."""
+    settings = make_settings(root, tools={"allow_load": True})
+    hosts = {"here": LocalHost()}
+    model = ScriptedModel(script)
+    more: dict[str, Any] = {"tools": tools(service), "redact": plain, "ports": ports(service)}
+    if resume:
+        return Session.resume(settings, thread, model, hosts, **more)
+    return Session.start(settings, model, hosts, "slow", "apply", thread=thread, **more)
+
+
+def decision(session: Session, decision: Any = "approved", **more: Any) -> Approval:
+    """Return a decision on what the session waits for."""
+    asked = session.waiting
+    assert asked is not None
+    given = {"change": asked.change, "digest": asked.digest, "decision": decision, "by": "a person"}
+    return Approval(**(given | more))
+
+
+async def go(session: Session, decide: Any = "approved") -> list[Live]:
+    """Let a session work to its end, deciding the same whenever it asks; do not close it."""
+    live = [event async for event in session.ask()]
+    while session.waiting is not None:
+        live += [event async for event in session.answer(decision(session, decide))]
+    return live
+
+
+def results(session: Session) -> list[dict[str, Any]]:
+    """Return what the model was told of each proposed change."""
+    return [
+        json.loads(event.view)
+        for event in session.events
+        if isinstance(event, ToolFinished) and event.tool == "propose_change"
+    ]
+
+
+__all__ = ["FAULT_POINTS", "FakeService", "FileHost", "decision", "go", "moves", "open_session", "propose"]
