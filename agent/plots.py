@@ -53,11 +53,12 @@ class Span:
 
 
 def number(value: float) -> str:
-    """Return a number with three figures, never in powers of ten for what is measured here."""
-    if abs(value) >= 1000:
-        return f"{value:,.0f}"
-    figures = 2 - math.floor(math.log10(abs(value))) if value else 0
-    text = f"{value:.{max(0, min(figures, 4))}f}"
+    """Return a number as people read it here: one decimal from 10 up, three figures below."""
+    if not math.isfinite(value):
+        return f"{value}"
+    size = abs(value)
+    figures = 0 if size >= 1000 else 1 if size >= 10 or not value else 2 - math.floor(math.log10(size))
+    text = f"{value:,.{min(figures, 4)}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
@@ -86,13 +87,14 @@ def strip(spans: Sequence[Span]) -> Markup:
     """Draw spans over time, those that overlap below each other; it is as wide as the page lets it be."""
     total = max((span.end for span in spans), default=0.0) or 1.0
     free: list[float] = []
-    parts: list[Markup] = []
+    drawn: list[Markup] = []
     for span in sorted(spans, key=lambda span: (span.start, span.end)):
         shown_end = max(span.end, span.start + total * 0.004)
         lane = next((index for index, end in enumerate(free) if end <= span.start), len(free))
         free[lane : lane + 1] = [shown_end]
-        parts.append(_span(span, lane, shown_end, total))
+        drawn.append(_span(span, lane, shown_end, total))
     below = len(free) * _LANE + 4
+    parts: list[Markup] = []
     for value in _ticks(total):
         at = 100 * value / total
         anchor = "start" if at < 4 else "end" if at > 96 else "middle"
@@ -102,8 +104,8 @@ def strip(spans: Sequence[Span]) -> Markup:
                 f"{at:.2f}%", f"{below:g}"
             )
         )
-    parts = parts[::-1]
-    return _svg(f'width="100%" height="{below + 20:g}" class="strip"', "Turns and calls over time", parts)
+    head = f'width="100%" height="{below + 20:g}" class="strip"'
+    return _svg(head, "Turns and calls over time", [*parts, *drawn])
 
 
 def _top(groups: Sequence[Group], limit: tuple[float, str] | None) -> float:
@@ -123,18 +125,18 @@ def _ticks(top: float) -> list[float]:
 
 def _row(bar: Bar, y: float, scale: float, unit: str) -> Markup:
     middle = y + _ROW / 2
-    width = max(bar.value * scale, 1.0)
+    width = max(bar.value * scale, 1.0) if math.isfinite(bar.value) else 1.0
     parts = [
         _text(_LEFT - 8, middle + 4, bar.label, "plot-label", "end"),
         _rect(_LEFT, y + (_ROW - _BAR) / 2, width, _BAR, f"bar tone-{bar.tone}"),
     ]
     end = _LEFT + width
-    if bar.mark is not None:
+    if bar.mark is not None and math.isfinite(bar.mark):
         at = _LEFT + bar.mark * scale
         parts.append(_line(_LEFT + width, middle, at, middle, "plot-gap"))
         parts.append(_line(at, y + 3, at, y + _ROW - 3, "plot-mark"))
         parts.append(_text(at + 6, middle + 4, number(bar.mark), "plot-tick"))
-    if bar.interval is not None:
+    if bar.interval is not None and all(map(math.isfinite, bar.interval)):
         low, high = (_LEFT + edge * scale for edge in bar.interval)
         parts.append(_line(low, middle, high, middle, "plot-interval"))
         parts += [_line(at, middle - 4, at, middle + 4, "plot-interval") for at in (low, high)]
@@ -163,7 +165,8 @@ def _span(span: Span, lane: int, shown_end: float, total: float) -> Markup:
     )
     if width < 12:
         return box
-    return _text(f"{left + 0.7:.2f}%", y + 11.5, span.label.split(" ", 1)[0], "strip-label") + box
+    label = span.label if width > 25 else span.label.split(" ", 1)[0]
+    return box + _text(f"{left + 0.7:.2f}%", y + 11.5, label, "strip-label")
 
 
 def _svg(attributes: str, label: str, parts: Sequence[Markup]) -> Markup:
