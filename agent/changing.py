@@ -26,6 +26,7 @@ from agent.transcript import mask
 from agent.trial_view import Result, trial_view
 from agent.trials import Trial
 from tools.contract import ToolContext, ToolError
+from tools.display import printable
 from tools.process import load_process
 from tools.service_types import ChangePlan, ChangeRequest
 from tools.service_types import ChangeStatus as Standing
@@ -134,13 +135,24 @@ async def _plan(work: Investigation, change: Change) -> ChangePlan:
         host, request, port=await _port(work, change), now=datetime.now(UTC)
     )
     _refuse_to_disturb(work, plan)
+    _refuse_hidden(work, plan)
+    return plan
+
+
+def _refuse_hidden(work: Investigation, plan: ChangePlan) -> None:
+    """Refuse a plan that cannot be shown exactly as it runs: with secrets, or with what a terminal hides."""
     shown = plan.model_dump(mode="json")
+    texts = [plan.setting, plan.dropin_path, *plan.exec_start_before, *plan.exec_start_after]
+    texts += [line for text in (plan.diff, plan.dropin_text) for line in text.splitlines()]
+    if any(printable(text) != text for text in texts):
+        raise ToolError(
+            "the unit holds characters that a terminal does not show as they are; a person has to change it"
+        )
     if mask(shown, work.redact, keep=frozenset({"id", "preimage_sha256", "host_key"})) is not shown:
         raise ToolError(
             "the launch line holds what looks like a secret, so the change cannot be shown whole for "
             "approval; a person has to make it"
         )
-    return plan
 
 
 def _refuse_to_disturb(work: Investigation, plan: ChangePlan) -> None:

@@ -22,7 +22,7 @@ from agent.investigation import Investigation, schemas_of
 from agent.messages import Messages
 from agent.models import TOOL_PREFIX, Model, schema_digest
 from agent.ports import Ports
-from agent.state import Mode
+from agent.state import Change, Mode
 from agent.transcript import Transcript
 from prompts.render import digest, render
 from tools.artifacts import ArtifactStore
@@ -192,6 +192,10 @@ class Session:
     def plan(self, change: str) -> ChangePlan:
         """Return the plan of a change, as it is to be approved."""
         return self._work.trials.by_change[change].plan
+
+    def change(self, change: str) -> Change:
+        """Return a change as the ledger has it."""
+        return self._work.ledger.changes[change]
 
     async def answer(self, approval: Approval) -> AsyncGenerator[Live, None]:
         """Record the decision on the plan that waits, then go on and yield events as `ask` does.

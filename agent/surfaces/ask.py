@@ -18,6 +18,7 @@ from agent.errors import ExitCode, UsageError
 from agent.events import Ended, Live, Started
 from agent.models.select import PLAYBOOK, model_of
 from agent.state import Conclusion, Mode
+from agent.surfaces.approving import decide, refuse_unattended
 from agent.surfaces.targets import is_fresh, is_lab, open_host, release, say
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ class AskOptions:
     symptom: str
     resume: str | None
     mode: Mode
+    approve: bool
+    allow_in_flight: bool
     model: str | None
     base_url: str | None
     allow_load: bool | None
@@ -59,6 +62,7 @@ async def _run(options: AskOptions) -> ExitCode:
     if not options.symptom and options.resume is None:
         raise UsageError("say what is wrong", do='for example: leadline ask HOST "decode is slow: 24 tok/s"')
     settings = _settings(options)
+    _check_approve(options, settings)
     show = _view(options)
     async with AsyncExitStack() as stack:
         session = await _open(options, settings, stack)
@@ -66,10 +70,25 @@ async def _run(options: AskOptions) -> ExitCode:
         _handle_signals(session)
         async for event in session.ask(None):
             show(event)
+        while (approval := await decide(session, unattended=options.approve)) is not None:
+            async for event in session.answer(approval):
+                show(event)
         code = _finish(options, session)
         if session.ended is not None:
             _give_back(session.folder, settings)
         return code
+
+
+def _check_approve(options: AskOptions, settings: Settings) -> None:
+    """Refuse an unattended approval before anything is started."""
+    if not options.approve:
+        return
+    if options.resume is not None:
+        refuse_unattended(threads.started(settings, options.resume).hosts)
+        return
+    refuse_unattended([options.host])
+    if options.mode != "apply":
+        raise UsageError(f"--approve has no meaning in mode {options.mode}", do="add --mode apply")
 
 
 def _settings(options: AskOptions) -> Settings:
@@ -80,6 +99,7 @@ def _settings(options: AskOptions) -> Settings:
     tools = settings.tools.model_copy(
         update={
             "allow_load": _allow_load(options, settings),
+            "allow_in_flight": options.allow_in_flight or settings.tools.allow_in_flight,
             "allow_send_rg": options.send_rg or settings.tools.allow_send_rg,
         }
     )
@@ -152,6 +172,12 @@ def _finish(options: AskOptions, session: Session) -> ExitCode:
     folder = options.out or session.folder
     files = write_case(session.folder, folder)
     ended = session.ended
+    if ended is None and session.waiting is not None:
+        again = f"leadline ask {options.host} --resume {session.thread}"
+        sys.stderr.write(
+            f"an approval of {session.waiting.change} is needed; answer it at a terminal: {again}\n"
+        )
+        return ExitCode.APPROVAL_NEEDED
     if ended is None:
         sys.stderr.write(f"stopped; go on with: leadline ask {options.host} --resume {session.thread}\n")
         return ExitCode.TERMINATED

@@ -44,6 +44,7 @@ class ModeChoice(StrEnum):
 
     READ_ONLY = "read-only"
     PROPOSE = "propose"
+    APPLY = "apply"
 
 
 HostArgument = Annotated[
@@ -67,9 +68,19 @@ def ask(
     resume: Annotated[
         str | None, typer.Option(help="Go on with an investigation: its id, see `leadline sessions list`.")
     ] = None,
-    mode: Annotated[ModeChoice, typer.Option(help="read-only looks; propose also writes proposals.")] = (
-        ModeChoice.READ_ONLY
-    ),
+    mode: Annotated[
+        ModeChoice,
+        typer.Option(
+            help="read-only looks; propose also writes proposals; apply tries each one that you approve."
+        ),
+    ] = ModeChoice.READ_ONLY,
+    approve: Annotated[
+        bool, typer.Option("--approve", help="Approve every plan unattended; on lab hosts only.")
+    ] = False,
+    allow_in_flight: Annotated[
+        bool,
+        typer.Option("--allow-in-flight", help="Let a change restart a server that is answering requests."),
+    ] = False,
     model: Annotated[
         str | None,
         typer.Option("--model", "-m", help="`playbook` (built in), or the name of a model at --base-url."),
@@ -112,6 +123,8 @@ def ask(
             symptom=symptom,
             resume=resume,
             mode=mode.value,
+            approve=approve,
+            allow_in_flight=allow_in_flight,
             model=model,
             base_url=base_url,
             allow_load=allow_load,
