@@ -44,7 +44,10 @@ async def run_calls(work: Investigation, turn: TurnTaken) -> ToolCall | None:
             continue
         for call in calls:
             if call.name == PROPOSE_CHANGE and work.mode == "apply":
-                return call
+                if not (told := work.ports.told(call.id)):
+                    return call
+                work.transcript.append_all(told)
+                continue
             await _do(work, turn.turn, call)
     return None
 

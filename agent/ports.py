@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from agent.events import Event
 from tools.contract import Host
 from tools.observe import Observation
 from tools.service_types import Applied, ChangePlan, ChangeRequest, ChangeStatus, Finished, Progress
@@ -51,6 +52,8 @@ class Ports:
 
     service: Service
     observe: Observe
+    told: Callable[[str], Sequence[Event]] = lambda tool_call_id: ()
+    """In a replay: what was recorded of trying the change of a call, which is then not tried again."""
 
     @classmethod
     def real(cls) -> Ports:

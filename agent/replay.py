@@ -17,6 +17,7 @@ from agent.events import (
     Event,
     EvidenceAdded,
     HypothesisMoved,
+    ToolFinished,
 )
 from agent.models import TOOL_PREFIX
 from agent.models.replay import (
@@ -27,8 +28,10 @@ from agent.models.replay import (
     first_difference,
     view_of,
 )
+from agent.ports import Ports
 from agent.session import Session
-from tools.contract import Args, Result, Tool, ToolContext, ToolError
+from tools.artifacts import ArtifactStore
+from tools.contract import Args, ArtifactRef, Result, Tool, ToolContext, ToolError
 
 _COMPARED: Mapping[str, tuple[type[Event], ...]] = {
     "ledger move": (EvidenceAdded, HypothesisMoved, ChangeMoved),
@@ -90,6 +93,14 @@ async def replay(
     report = Report(turns=len(recording.turns))
     if recording.cut:
         report.notes.append(f"{recording.cut}: what follows is not repeated")
+
+    def told(tool_call_id: str) -> Sequence[Event]:
+        events = recording.trial(tool_call_id)
+        for event in events:
+            if isinstance(event, ToolFinished):
+                _copy(recording, store, event.artifacts)
+        return events
+
     with tempfile.TemporaryDirectory(prefix="leadline-replay-") as folder:
         session = Session.start(
             _settings(recording, settings, Path(folder)),
@@ -99,7 +110,9 @@ async def replay(
             recording.started.mode,
             tools=recorded_tools(recording, tools if tools is not None else _registry()),
             redact=lambda data: data,  # everything was redacted when it was recorded
+            ports=dataclasses.replace(Ports.real(), told=told),
         )
+        store = ArtifactStore(session.folder / "artifacts")
         try:
             over = await _run(session, recording, report)
         finally:
@@ -117,21 +130,26 @@ def recorded_tools(recording: Recording, tools: Mapping[str, Tool[Any]]) -> Mapp
         done = finished.get(ctx.call_id)
         if done is None:
             raise RecordingOver(f"the recording has no result of {ctx.call_id}")
-        for ref in done.artifacts:
-            try:
-                ctx.store.put(recording.store.get(ref.sha256))
-            except (KeyError, ValueError) as error:
-                raise ReplayDiverged(
-                    f"artifact {ref.handle} ({ref.label}) is missing or was changed",
-                    do="replay a transcript beside its artifacts/ folder",
-                ) from error
-            ctx.kept.append(ref)
+        _copy(recording, ctx.store, done.artifacts)
+        ctx.kept.extend(done.artifacts)
         view = view_of(done.view)
         if done.status == "tool_error":
             raise ToolError(str(view.get("error", done.view)))
         return view
 
     return {name: dataclasses.replace(tool, run=repeat) for name, tool in tools.items()}
+
+
+def _copy(recording: Recording, store: ArtifactStore, refs: Sequence[ArtifactRef]) -> None:
+    """Lay recorded outputs where the verifier looks for them."""
+    for ref in refs:
+        try:
+            store.put(recording.store.get(ref.sha256))
+        except (KeyError, ValueError) as error:
+            raise ReplayDiverged(
+                f"artifact {ref.handle} ({ref.label}) is missing or was changed",
+                do="replay a transcript beside its artifacts/ folder",
+            ) from error
 
 
 async def _run(session: Session, recording: Recording, report: Report) -> bool:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from trial_parts import FakeService, FileHost, go, moves, open_session, tools
 
 from agent.errors import ExitCode, TranscriptError
 from agent.events import ToolStarted
@@ -161,6 +162,37 @@ async def test_a_view_that_was_cut_is_repeated_as_text(tmp_path: Path) -> None:
     await run(session)
     assert any("characters shown" in getattr(event, "view", "") for event in session.events)
     assert (await again(tmp_path, session.folder / "transcript.jsonl")).same
+
+
+@pytest.mark.parametrize(
+    ("to", "decide", "outcome"),
+    [("graphs", "approved", "fixed"), ("worse", "approved", "diagnosed"), ("graphs", "denied", "diagnosed")],
+)
+async def test_what_was_tried_on_a_host_is_told_and_not_tried_again(
+    tmp_path: Path, to: str, decide: str, outcome: str
+) -> None:
+    service = FakeService(FileHost(tmp_path / "host.json"), to)
+    script = moves(outcome=outcome, changes=["C1"] if outcome == "fixed" else [])
+    session = open_session(tmp_path / "first", service, script)
+    await go(session, decide)
+    await session.close()
+    calls, state = list(service.calls), service.host.read()
+    assert session.ended is not None and session.ended.outcome == outcome
+    path = session.folder / "transcript.jsonl"
+    report = await again(tmp_path, path, tools(service))
+    assert report.same and report.outcome == outcome and report.notes == []
+    assert (service.calls, service.host.read()) == (calls, state)
+
+
+async def test_a_trial_that_was_cut_off_ends_what_is_repeated(tmp_path: Path) -> None:
+    service = FakeService(FileHost(tmp_path / "host.json"))
+    session = open_session(tmp_path / "first", service, moves())
+    async for _ in session.ask():
+        pass
+    assert session.waiting is not None
+    await session.close()
+    report = await again(tmp_path, session.folder / "transcript.jsonl", tools(service))
+    assert report.same and "the recording has no result of call_propose_change" in report.notes[0]
 
 
 def test_first_difference_names_the_place() -> None:

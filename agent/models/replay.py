@@ -10,7 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from agent.errors import LeadlineError, TranscriptError
-from agent.events import Ended, Event, Started, ToolFinished, TurnTaken, UserMessage
+from agent.events import (
+    BudgetUsed,
+    Ended,
+    Event,
+    Failed,
+    Resumed,
+    Started,
+    SystemNote,
+    ToolFinished,
+    ToolStarted,
+    TurnTaken,
+    UserMessage,
+)
 from agent.messages import Messages
 from agent.models import TOOL_PREFIX, ToolSchema, schema_digest
 from agent.state import AssistantTurn, Message
@@ -19,6 +31,10 @@ from tools.artifacts import ArtifactStore
 
 CUT_NOTE = " [cut: about "
 """Begins what stands at the end of a view that was too long."""
+
+
+_BETWEEN = (Resumed, Failed, BudgetUsed, UserMessage, SystemNote)
+"""What may stand between the events of one change without being part of it."""
 
 
 class ReplayDiverged(LeadlineError):
@@ -59,6 +75,17 @@ class Recording:
     def finished(self) -> dict[str, ToolFinished]:
         """Return what each call returned, by its short name (t1, t2, ...)."""
         return {event.call: event for event in self.events if isinstance(event, ToolFinished)}
+
+    def trial(self, tool_call_id: str) -> list[Event]:
+        """Return all that was recorded of a proposed change, from its start to its result."""
+        told: list[Event] = []
+        for event in self.events:
+            mine = isinstance(event, ToolStarted) and event.tool_call_id == tool_call_id
+            if (told or mine) and not isinstance(event, _BETWEEN):
+                told.append(event)
+            if isinstance(event, ToolFinished) and event.tool_call_id == tool_call_id:
+                return told
+        raise RecordingOver(f"the recording has no result of {tool_call_id}")
 
     @property
     def said(self) -> list[str]:
