@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trial_parts import FakeService, FileHost, go, moves, open_session, tools
 
 from agent.errors import ExitCode, TranscriptError
 from agent.events import ToolStarted
@@ -15,6 +14,7 @@ from agent.replay import Report, replay
 from agent.session import Session
 from agent.surfaces.replay import run as run_command
 from tests.scripted_parts import STORY, TOOLS, Move, begin, call, conclusion, make_settings, run, turn
+from tests.trial_parts import FakeService, FileHost, go, moves, open_session, tools
 from tools.contract import Tool, ToolContext
 
 

@@ -14,8 +14,6 @@ from typing import Any
 
 import httpx2
 import pytest
-from scripted_parts import STORY, TOOLS, LocalHost, ScriptedModel, essence, make_settings, plain
-from scripted_parts import run as run_session
 
 from agent.config import Settings
 from agent.errors import ExitCode, ModelEndpointError, UsageError
@@ -37,6 +35,8 @@ from agent.models.select import model_of
 from agent.session import Session
 from agent.state import AssistantTurn
 from tests.lab_fixtures import lab_settings, running
+from tests.scripted_parts import STORY, TOOLS, LocalHost, ScriptedModel, essence, make_settings, plain
+from tests.scripted_parts import run as run_session
 from tools.contract import Host
 from tools.host import connect
 
