@@ -104,13 +104,15 @@ async def _serve(process: asyncssh.SSHServerProcess[bytes]) -> None:
         asyncio.create_task(_pump(child.stdout, process.stdout)),
         asyncio.create_task(_pump(child.stderr, process.stderr)),
     ]
-    code = await child.wait()
-    # What the command left in its pipes is still sent; children that hold them are not waited for.
-    await asyncio.wait(outputs, timeout=0.5)
-    for task in (feeding, *outputs):
-        task.cancel()
+    try:
+        code = await child.wait()
+        # What the command left in its pipes is still sent; children that hold them are not waited for.
+        await asyncio.wait(outputs, timeout=0.5)
+    finally:
+        for task in (feeding, *outputs):
+            task.cancel()
+        child._transport.close()  # type: ignore[attr-defined]
     await asyncio.gather(feeding, *outputs, return_exceptions=True)
-    child._transport.close()  # type: ignore[attr-defined]
     with contextlib.suppress(OSError):
         if code < 0:
             process.exit_with_signal(_signal_name(-code))
