@@ -19,11 +19,11 @@ from agent.config import Settings
 from agent.errors import ExitCode, ModelEndpointError
 from agent.models.faults import fault_of, shown_url
 from agent.models.openai import OpenAIModel
-from agent.models.scripted import MODEL, ScriptedServer, serving
+from agent.models.scripted import MODEL, ScriptedServer, _Answer, serving
 from agent.models.scripted_http import Reply, read_request
 from agent.models.scripted_script import FaultKind, ScriptCall, ScriptTurn, from_turns
 from agent.models.stream import BrokenAnswer, TurnBuilder
-from agent.state import AssistantTurn, Message
+from agent.state import AssistantTurn, Message, ToolCall
 
 ASK = [{"role": "user", "content": "PP8 decode is slow: 24 tok/s"}]
 TOOL = {"type": "function", "function": {"name": "grep", "parameters": {"type": "object"}}}
@@ -402,6 +402,40 @@ def test_no_chunk_breaks_the_builder(chunks: list[Any]) -> None:
     builder.finish = "stop"
     with suppress(BrokenAnswer):
         builder.turn([], [], (1.0, 1.0))
+
+
+calls = st.lists(
+    st.builds(
+        lambda name, arguments: (name, json.dumps(arguments)),
+        st.sampled_from(["grep", "run"]),
+        st.dictionaries(st.text(max_size=8), st.text(max_size=60) | st.integers(), max_size=3),
+    ),
+    max_size=4,
+)
+
+
+@given(st.sampled_from([None, *HABITS]), st.text(max_size=80), st.text(max_size=80), calls)
+def test_any_turn_comes_through_any_habit_of_a_server(
+    habit: FaultKind | None, text: str, reasoning: str, wanted: list[tuple[str, str]]
+) -> None:
+    sent = AssistantTurn(
+        text="x" + text,
+        reasoning=reasoning,
+        tool_calls=[
+            ToolCall(id=f"c{place}", name=name, arguments=arguments)
+            for place, (name, arguments) in enumerate(wanted)
+        ],
+    )
+    answer = _Answer(1, sent, habit, 10)
+    builder = TurnBuilder()
+    for delta in answer._deltas():
+        builder.feed(json.loads(json.dumps({"choices": [{"delta": delta}]})))
+    builder.feed({"choices": [{"delta": {}, "finish_reason": "stop"}]})
+    whole = TurnBuilder()
+    whole.feed_whole(json.loads(json.dumps(answer.whole())))
+    for turn in (builder.turn([], [], (0, 0)), whole.turn([], [], (0, 0))):
+        assert (turn.text, turn.reasoning) == (sent.text, sent.reasoning)
+        assert [(call.name, call.arguments) for call in turn.tool_calls] == wanted
 
 
 def test_the_module_of_the_same_name_is_not_in_the_way() -> None:
