@@ -12,6 +12,7 @@ from typing import Literal, cast
 
 from tools.contract import Host, Result, ToolError
 from tools.display import printable
+from tools.redact import redact
 from tools.service_types import ChangePlan, ChangeState, ChangeStatus
 
 Verb = Literal["begin", "order", "recover", "confirm", "extend", "status"]
@@ -148,7 +149,7 @@ def parse(output: bytes) -> tuple[ChangeStatus, bool]:
     """Return the status that the program printed, and whether its worker is gone before its end."""
     values: dict[str, str] = {}
     lists: dict[str, list[str]] = {name: [] for name in _LISTS}
-    for line in output.decode(errors="replace").splitlines():
+    for line in redact(output).decode(errors="replace").splitlines():
         name, separator, text = line.partition(": ")
         if separator and name in lists:
             lists[name].append(printable(text))

@@ -89,6 +89,10 @@ get() { if have curl; then curl -fs -m 5 "http://127.0.0.1:$port$1"; else wget -
 
 cursor() { journalctl -n 1 -q -o cat --no-pager --show-cursor 2>/dev/null | sed -n 's/^-- cursor: //p'; }
 since() { journalctl -u "$unit" --after-cursor="$1" -q -o cat --no-pager 2>/dev/null; }
+# The last thing the unit itself said, not systemd about it.
+last_words() {
+    since "$(kept cursor)" | grep -a -v -E "^($unit: |Started |Starting |Stopped |Stopping |Failed to start )" | tail -n 1
+}
 
 arm() {
     count=$(($(kept count || echo 0) + 1))
@@ -284,9 +288,9 @@ ready() {
 
 steady() {
     if [ "$active" = failed ] || [ "$sub" = auto-restart ] || [ "$active" = inactive ]; then
-        why="$unit ended with status ${code:-?} ($result)"
+        why="$unit ended with status ${code:-?} ($result): $(last_words)"
     elif [ "${restarts:-0}" != 0 ] || [ "${new:-$invocation}" != "$invocation" ]; then
-        why="$unit was started again by systemd: it ended with status ${code:-?}"
+        why="$unit was started again by systemd: it ended: $(last_words)"
     elif found=$(since "$(kept cursor)" | grep -a -E -m 1 -- "$fatal"); then
         why="$unit logged: $found"
     else
@@ -320,7 +324,7 @@ undo() {
     put worker $$
     put state rolling_back
     say "rolling back: $2"
-    [ -e "$dir/lines" ] || since "$(kept cursor)" | tail -n 40 >"$dir/lines"
+    [ "$1" = request ] || [ -e "$dir/lines" ] || since "$(kept cursor)" | tail -n 40 >"$dir/lines"
     point restoring
     rm -f "$dropin.tmp"
     why=''

@@ -1,0 +1,273 @@
+"""Changes of a service on a real systemd, reached over a real sshd."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from evals.loopback_sshd import free_port
+from tests import nspawn_host
+from tests.nspawn_host import NoNspawn, SystemdHost
+from tests.service_scenarios import answers, apply_and_die, change, look, plan_of, until
+from tools import service, transaction
+from tools.contract import Host, ToolError
+from tools.host import connect
+
+pytestmark = [pytest.mark.systemd, pytest.mark.slow]
+
+BEGUN = ("saved", "written", "armed")
+WORKED = ("touched", "renamed", "reloaded", "restarted", "ready", "applied")
+UNDONE = ("restoring", "removed", "undone")
+POINTS = (*BEGUN, *WORKED, *UNDONE, "confirmed")
+SCENES = (
+    "good",
+    "bad",
+    "verify",
+    "crash",
+    "slow",
+    "refuse",
+    "death",
+    "middle",
+    "colour",
+    "again",
+    "storm",
+    "lost",
+)
+NAMES = (*SCENES, *(f"point-{name}" for name in POINTS))
+PORTS = {name: free_port() for name in NAMES}
+LIMIT_S = 6.0
+
+_UNIT = """[Unit]
+Description=Small engine {name}
+StartLimitIntervalSec=20
+StartLimitBurst=8
+
+[Service]
+Environment=COLOUR=red
+ExecStart=/usr/bin/python3 -u /opt/engine/serve.py --port {port} \\
+    --label "two words, 100%% \\"quoted\\""
+Restart=on-failure
+RestartSec=200ms
+"""
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SystemdHost]:
+    units = {f"{name}.service": _UNIT.format(name=name, port=PORTS[name]) for name in NAMES}
+    code = (Path(__file__).parent / "small_engine.py").read_text()
+    try:
+        with nspawn_host.booted(
+            tmp_path_factory.mktemp("systemd"), units, {"/opt/engine/serve.py": code}
+        ) as up:
+            yield up
+    except NoNspawn as problem:
+        pytest.skip(f"no systemd host: {problem}")
+
+
+@pytest.fixture
+async def host(machine: SystemdHost) -> AsyncIterator[Host]:
+    link = await connect(machine.target(), machine.settings)
+    for _ in range(100):
+        if all([await answers(link, PORTS[name]) for name in ("good", NAMES[-1])]):
+            break
+        await asyncio.sleep(0.2)
+    yield link
+    await link.close()
+
+
+async def run(
+    host: Host, name: str, setting: str, old: str | None, new: str | None
+) -> tuple[service.Applied, str]:
+    """Apply one change; return how that ended and the unit as it was before."""
+    unit = f"{name}.service"
+    before = await look(host, unit)
+    plan = await plan_of(host, change(unit, setting, old, new), PORTS[name], LIMIT_S)
+    return await service.apply(host, plan, plan.digest(), lambda line: None), before
+
+
+async def served(host: Host, name: str) -> str:
+    result = await host.exec(["curl", "-fsS", f"http://127.0.0.1:{PORTS[name]}/server_info"])
+    return result.stdout.data.decode()
+
+
+async def test_good_change_is_kept(host: Host) -> None:
+    plan = await plan_of(host, change("good.service", "--start-s", None, "0.3"), PORTS["good"], LIMIT_S)
+    assert plan.exec_start_before[-2:] == ["--label", 'two words, 100% "quoted"']
+    assert plan.running_requests == 0 and plan.queued_requests == 0
+    assert plan.startup_s is not None and plan.rollback_after_s == LIMIT_S
+    said: list[str] = []
+    applied = await service.apply(host, plan, plan.digest(), said.append)
+    assert applied.outcome == "applied", applied
+    assert said[0].startswith("rollback timer armed")
+    timers = await host.exec(["systemctl", "list-timers", "--no-legend", "leadline-rollback-*"])
+    assert timers.stdout.data.count(plan.id.encode()) == 2  # one timer and the service it activates
+    extended = await service.extend(host, plan, 30)
+    assert (
+        extended.rollback_at
+        and applied.status.rollback_at
+        and extended.rollback_at > applied.status.rollback_at
+    )
+    finished = await service.confirm(host, plan)
+    assert finished.outcome == "confirmed"
+    assert (await service.confirm(host, plan)).outcome == "confirmed"
+    assert (await service.roll_back(host, plan)).outcome == "confirmed"
+    timers = await host.exec(["systemctl", "list-timers", "--all", "--no-legend", "leadline-rollback-*"])
+    assert timers.stdout.data == b""
+    assert "--start-s 0.3" in await served(host, "good") and 'two words, 100% "quoted"' in await served(
+        host, "good"
+    )
+    with pytest.raises(ToolError, match="was applied before"):
+        await service.apply(host, plan, plan.digest(), said.append)
+
+
+async def test_variable_is_set_and_taken_back_byte_for_byte(host: Host) -> None:
+    applied, before = await run(host, "colour", "COLOUR", "red", 'dark "blue" 50% $HOME')
+    assert applied.outcome == "applied", applied
+    assert (await served(host, "colour")).endswith('colour=dark "blue" 50% $HOME')
+    await asyncio.sleep(LIMIT_S)  # nobody confirms
+    found = await service.status(host, applied.plan_id)
+    for _ in range(50):
+        if found.state == "rolled_back":
+            break
+        await asyncio.sleep(0.2)
+        found = await service.status(host, applied.plan_id)
+    assert found.state == "rolled_back" and found.rolled_back_by == "timer"
+    assert (await served(host, "colour")).endswith("colour=red")
+    assert await look(host, "colour.service") == before
+
+
+@pytest.mark.parametrize(
+    ("name", "setting", "value", "reason"),
+    [
+        (
+            "bad",
+            "--no-such-flag",
+            "1",
+            "(ended with status 2|it ended).*unrecognized arguments: --no-such-flag",
+        ),
+        ("crash", "--crash-after", "0.1", "(ended with status 1|started again by systemd)"),
+        ("slow", "--start-s", "60", "not ready after"),
+        ("refuse", "--refuse", "true", "answers 500 to a request"),
+    ],
+)
+async def test_change_that_does_not_run_is_taken_back(
+    host: Host, name: str, setting: str, value: str, reason: str
+) -> None:
+    applied, before = await run(host, name, setting, None, value)
+    assert applied.outcome == "rolled_back", applied
+    assert re.search(reason, applied.status.reason), applied.status.reason
+    assert applied.status.rolled_back_by in ("readiness", "timer")
+    assert await answers(host, PORTS[name])
+    assert await look(host, f"{name}.service") == before
+
+
+@pytest.mark.parametrize(("name", "at"), [("death", "end applied"), ("middle", "restarting")])
+async def test_our_death_restores_the_old_state(
+    machine: SystemdHost, host: Host, tmp_path: Path, name: str, at: str
+) -> None:
+    unit = f"{name}.service"
+    before = await look(host, unit)
+    plan = await plan_of(host, change(unit, "--start-s", None, "0.4"), PORTS[name], LIMIT_S)
+    await asyncio.to_thread(apply_and_die, machine.target(), plan, tmp_path, at=at)
+    found = await until(host, plan, "rolled_back")
+    assert found.rolled_back_by == "timer"
+    assert await answers(host, PORTS[name])
+    assert await look(host, unit) == before
+    assert (await service.roll_back(host, plan)).outcome == "rolled_back"
+    with pytest.raises(ToolError, match="was applied before"):
+        await service.apply(host, plan, plan.digest(), lambda line: None)
+
+
+async def test_text_that_systemd_warns_of_is_refused(host: Host) -> None:
+    before = await look(host, "verify.service")
+    plan = await plan_of(host, change("verify.service", "--start-s", None, "0.1"), PORTS["verify"], LIMIT_S)
+    typo = plan.model_copy(update={"dropin_text": plan.dropin_text + "ExecStrat=/bin/true\n"})
+    with pytest.raises(ToolError, match=r"Unknown key (name )?'ExecStrat'"):
+        await service.apply(host, typo, typo.digest(), lambda line: None)
+    assert await look(host, "verify.service") == before
+    assert (await service.status(host, plan.id)).state == "none"
+    assert (await service.apply(host, plan, plan.digest(), lambda line: None)).outcome == "applied"
+    assert (await service.roll_back(host, plan)).outcome == "rolled_back"
+    assert await look(host, "verify.service") == before
+
+
+async def test_restarted_host_is_recovered(host: Host) -> None:
+    before = await look(host, "lost.service")
+    plan = await plan_of(host, change("lost.service", "--start-s", None, "0.1"), PORTS["lost"], 60)
+    assert (await service.apply(host, plan, plan.digest(), lambda line: None)).outcome == "applied"
+    # A restart takes /run and the timers away; the drop-in stays.
+    gone = f"systemctl stop 'leadline-rollback-{plan.id}-*.timer'; rm -r /run/leadline/{plan.id}"
+    assert (await host.exec(["sh", "-c", gone])).ok
+    found = await service.status(host, plan.id)
+    assert found.state == "unknown" and "restarted" in found.detail
+    assert (await service.roll_back(host, plan)).outcome == "rolled_back"
+    await asyncio.sleep(0.5)
+    assert await look(host, "lost.service") == before
+
+
+async def test_restart_budget_is_kept(host: Host) -> None:
+    for value in ("0.11", "0.12"):
+        plan = await plan_of(host, change("storm.service", "--start-s", None, value), PORTS["storm"], LIMIT_S)
+        assert (await service.apply(host, plan, plan.digest(), lambda line: None)).outcome == "applied"
+        assert (await service.roll_back(host, plan)).outcome == "rolled_back"
+    await host.exec(["sh", "-c", "date +%s >>/run/leadline/unit-storm.service.starts"])
+    plan = await plan_of(host, change("storm.service", "--start-s", None, "0.13"), PORTS["storm"], LIMIT_S)
+    with pytest.raises(ToolError, match=r"restart budget of storm\.service: 5 of 6"):
+        await service.apply(host, plan, plan.digest(), lambda line: None)
+
+
+def killing_at(point: str) -> bytes:
+    """Return a definition of ``point`` that kills the program there, once."""
+    return (
+        'point() { printf \'%s\\n\' "$1" >"$dir/point"; '
+        f'[ "$1" != {point} ] || [ -e "$dir/killed" ] || {{ : >"$dir/killed"; kill -9 $$; }}; }}'
+    ).encode()
+
+
+async def killed(host: Host, point: str) -> None:
+    """Kill the program at one point; the host must end as it was, or with the change verified and kept."""
+    unit, port = f"point-{point}.service", PORTS[f"point-{point}"]
+    before = await look(host, unit)
+    plan = await plan_of(host, change(unit, "--start-s", None, "0.1"), port, LIMIT_S)
+    plain = b'point() { printf \'%s\\n\' "$1" >"$dir/point"; }'
+    sent = transaction.program(plan)
+    assert sent.count(plain) == 1
+    sent = sent.replace(plain, killing_at(point))
+    result = await transaction.call(host, "begin", plan.id, sent=sent)
+    assert result.ok == (point not in BEGUN)
+    if point in ("saved", "written"):
+        assert (await service.status(host, plan.id)).state == "none"
+        assert (await service.roll_back(host, plan)).outcome == "rolled_back"
+    elif point == "confirmed":
+        await until(host, plan, "applied")
+        await transaction.call(host, "confirm", plan.id)
+        assert (await service.confirm(host, plan)).outcome == "confirmed"
+        await asyncio.sleep(LIMIT_S + 1)
+        assert (await service.status(host, plan.id)).state == "confirmed"
+        assert "--start-s 0.1" in await served(host, f"point-{point}")
+        return
+    elif point in UNDONE:
+        found = await until(host, plan, "unknown")
+        assert "roll back" in found.detail
+        assert (await service.roll_back(host, plan)).outcome == "rolled_back"
+    else:
+        assert (await until(host, plan, "rolled_back")).rolled_back_by == "timer"
+    assert await answers(host, port), point
+    after = await look(host, unit)
+    if point == "written":  # systemd reads nothing that does not end in .conf
+        after = "\n".join(line for line in after.split("\n") if ".service.d" not in line)
+    assert after == before, point
+
+
+async def test_killed_at_every_point(host: Host) -> None:
+    await asyncio.gather(*(killed(host, point) for point in POINTS))
+
+
+def test_every_point_of_the_program_is_tried() -> None:
+    listed = re.findall(r"(?m)^#   (\w+)  ", transaction.body())
+    used = re.findall(r"(?m)^\s*point (\w+)$", transaction.body())
+    assert set(listed) == set(used) == set(POINTS)
