@@ -31,4 +31,8 @@ class OpenGroup(TyperGroup):
         except ImportError as error:
             sys.stderr.write(f"leadline: command {cmd_name} cannot be loaded: {error}\n")
             return None
-        return None if registered is None else typer.main.get_command(registered)
+        if registered is None:
+            return None
+        command = typer.main.get_command(registered)
+        command.name = cmd_name
+        return command
