@@ -8,10 +8,14 @@ from datetime import datetime
 from pydantic import Field
 
 from agent.events import (
+    ActionFinished,
+    ActionStarted,
+    ApprovalGiven,
     ConclusionChecked,
     Event,
     Failed,
     HypothesisMoved,
+    Judged,
     Resumed,
     SystemNote,
     ToolFinished,
@@ -45,6 +49,7 @@ class Turn(Record):
     at: datetime
     text: str = ""
     calls: list[CallRow] = Field(default_factory=list)
+    moves: list[str] = Field(default_factory=list)
     notes: list[str] = Field(default_factory=list)
 
 
@@ -63,8 +68,10 @@ def turns(events: Sequence[Event]) -> tuple[list[Turn], int]:
             turn.calls.append(calls[event.call])
         elif isinstance(event, ToolFinished):
             _finish(calls.get(event.call), event)
+        elif isinstance(event, HypothesisMoved):
+            turn.moves += _moved(event)
         else:
-            note = _note(event)
+            note = _note(event) or _tried(event)
             turn.notes += [note] if note else []
     rows = list(found.values())
     left_out = max(0, len(rows) - _MOST_TURNS)
@@ -83,6 +90,11 @@ def spans(events: Sequence[Event]) -> list[Span]:
             shown.append(Span(max(0.0, at - event.duration_s), at, f"turn {event.turn}", "model"))
         elif isinstance(event, ToolStarted):
             began[event.call] = at
+        elif isinstance(event, ActionStarted):
+            began[event.action] = at
+        elif isinstance(event, ActionFinished):
+            label = f"{event.action} {event.step.replace('_', ' ')}"
+            shown.append(Span(began.get(event.action, at), at, label, "step"))
         elif isinstance(event, ToolFinished):
             tone: Tone = "failed" if event.status == "tool_error" else "tool"
             label = f"{event.call} {event.tool}"
@@ -105,11 +117,27 @@ def _told(event: ToolStarted) -> str:
     return _cut(told.removeprefix(event.tool).strip(), 300)
 
 
+def _moved(event: HypothesisMoved) -> list[str]:
+    moved = event.hypothesis
+    if event.before == moved.status:
+        return []
+    return [f"{moved.id} {event.before} → {moved.status}" if event.before else f"{moved.id} {moved.status}"]
+
+
+def _tried(event: Event) -> str:
+    if isinstance(event, ApprovalGiven):
+        return f"{event.change} {event.decision} by {_cut(event.by)}"
+    if isinstance(event, ActionFinished):
+        told = f"{event.change} {event.outcome.replace('_', ' ')}"
+        return f"{told}: {_cut(event.detail)}" if event.detail else told
+    if isinstance(event, Judged):
+        return (
+            f"{event.change} {'kept' if event.comparison.kept else 'not kept'}: {_cut(event.comparison.why)}"
+        )
+    return ""
+
+
 def _note(event: Event) -> str:
-    if isinstance(event, HypothesisMoved) and event.before != event.hypothesis.status:
-        moved = event.hypothesis
-        arrow = f"{event.before} → {moved.status}" if event.before else moved.status
-        return f"{moved.id}: {arrow}"
     if isinstance(event, ConclusionChecked):
         verified = sum(check.status == "verified" for check in event.checks)
         verb = "accepted" if event.accepted else "sent back"

@@ -51,6 +51,7 @@ class Trial(Record):
     comparison: Comparison | None = None
     predicted: str = ""
     measured: str = ""
+    touched: bool = Field(default=False, description="A step on the host was begun.")
 
 
 def trials(events: Sequence[Event]) -> dict[str, Trial]:
@@ -99,6 +100,7 @@ _GOOD = {"applied": True, "extended": True, "confirmed": True, "rolled_back": No
 
 def _step(trial: Trial, event: ApprovalGiven | ApprovalVoided | ActionFinished | ActionStarted) -> None:
     if isinstance(event, ActionStarted):
+        trial.touched = True
         return
     if isinstance(event, ApprovalGiven):
         text = f"by {event.by}{': ' + event.reason if event.reason else ''}"
@@ -106,6 +108,7 @@ def _step(trial: Trial, event: ApprovalGiven | ApprovalVoided | ActionFinished |
     elif isinstance(event, ApprovalVoided):
         row = StepRow(at=event.at, what="approval void", text=event.why, good=False)
     else:
+        trial.touched = True
         good = _GOOD.get(event.outcome, False)
         what = event.outcome if good is not False else f"{event.step} {event.outcome}"
         row = StepRow(at=event.at, what=what.replace("_", " "), text=event.detail, good=good)

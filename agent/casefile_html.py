@@ -43,7 +43,7 @@ def to_html(case: CaseFile, events: Sequence[Event], store: ArtifactStore) -> st
         "case",
         _shown,
         case=case,
-        headline=headline(case),
+        headline=headline(case, tried),
         todo=[(change, wording(change)) for change in case.changes],
         claims=case.claims[:_ROWS],
         claims_left_out=max(0, len(case.claims) - _ROWS),
@@ -64,12 +64,15 @@ def to_html(case: CaseFile, events: Sequence[Event], store: ArtifactStore) -> st
     )
 
 
-def headline(case: CaseFile) -> tuple[str, str]:
+def headline(case: CaseFile, tried: Mapping[str, Trial]) -> tuple[str, str]:
     """Return the outcome as a word and a sentence."""
     if case.outcome is None:
         return "Not finished", case.failed or "There is no conclusion yet; what was gathered is below."
     word, sentence = _HEADLINES[case.outcome]
-    if not any(change.status in _TOUCHED for change in case.changes):
+    if case.outcome == "diagnosed" and case.conclusion and len(case.conclusion.causes) > 1:
+        sentence = "The causes are established."
+    touched = any(change.status in _TOUCHED for change in case.changes)
+    if not touched and not any(trial.touched for trial in tried.values()):
         sentence += " Nothing on the host was changed."
     return word, sentence
 

@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 
 from tools.display import printable
 
-Tone = Literal["plain", "before", "after", "model", "tool", "wait", "failed"]
+Tone = Literal["plain", "before", "after", "model", "tool", "step", "failed"]
 
 _WIDTH, _LEFT, _RIGHT = 380.0, 78.0, 64.0
 _ROW, _BAR, _HEADING = 26.0, 16.0, 24.0

@@ -321,10 +321,11 @@ def test_a_trial_stands_with_its_change(tmp_path: Path) -> None:
     html = page(full(tmp_path, "plain"))
     text = Page(html).text
     assert "Kept: improved at 1 plain" in text
-    assert "24.4 tok/s 44.3 tok/s × 1.81 1.7 to 1.92 improved" in text
-    assert "97.5 tok/s 97.5 tok/s × 1 0.99 to 1.01 no effect" in text
+    assert "24.4 tok/s 44.3 tok/s × 1.81 1.70 to 1.92 improved" in text
+    assert "97.5 tok/s 97.5 tok/s × 1.00 0.99 to 1.01 no effect" in text
     assert "approved by plain: plain" in text and "confirm failed plain" in text
     assert "equal, 4 compared" in text
+    assert "Nothing on the host was changed" not in text
     assert html.index("Throughput, change by change") < html.index("<h2>Changes")
 
 
