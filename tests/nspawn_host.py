@@ -26,7 +26,7 @@ from evals.loopback_sshd import free_port, write_keys
 from tests.sshd_fixtures import FileSettings
 from tools.host import HostTarget
 
-PACKAGES = ("systemd", "systemd-sysv", "dbus", "openssh-server", "curl", "python3-minimal", "procps")
+PACKAGES = ("systemd", "systemd-sysv", "dbus", "openssh-server", "sudo", "curl", "python3-minimal", "procps")
 _UP_S = 60.0
 _SSHD_UNIT = """[Unit]
 Description=SSH server of the test

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import re
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -14,8 +15,9 @@ from tests import nspawn_host
 from tests.nspawn_host import NoNspawn, SystemdHost
 from tests.service_scenarios import answers, apply_and_die, change, look, plan_of, until
 from tools import service, transaction
-from tools.contract import Host, ToolError
+from tools.contract import Host, Result, ToolError
 from tools.host import connect
+from tools.ssh import SshHost
 
 pytestmark = [pytest.mark.systemd, pytest.mark.slow]
 
@@ -218,6 +220,53 @@ async def test_restart_budget_is_kept(host: Host) -> None:
     plan = await plan_of(host, change("storm.service", "--start-s", None, "0.13"), PORTS["storm"], LIMIT_S)
     with pytest.raises(ToolError, match=r"restart budget of storm\.service: 5 of 6"):
         await service.apply(host, plan, plan.digest(), lambda line: None)
+
+
+async def test_lost_link_is_reconciled(machine: SystemdHost, host: Host) -> None:
+    plan = await plan_of(host, change("cut.service", "--start-s", None, "1"), PORTS["cut"], LIMIT_S)
+    own = await connect(machine.target(), machine.settings)
+    assert isinstance(own, SshHost)
+
+    def cut(line: str) -> None:
+        if "restarting" in line and own._link is not None:
+            own._link.abort()
+
+    applied = await service.apply(own, plan, plan.digest(), cut)
+    assert applied.outcome == "applied", applied
+    assert (await service.confirm(own, plan)).outcome == "confirmed"
+    await own.close()
+
+
+async def test_program_that_died_is_rolled_back_without_waiting_for_the_timer(host: Host) -> None:
+    before = await look(host, "worker.service")
+    plan = await plan_of(host, change("worker.service", "--start-s", None, "8"), PORTS["worker"], 60)
+    kills: list[asyncio.Task[Result]] = []
+
+    def kill(line: str) -> None:
+        if "restarting" in line:
+            script = f"kill -9 $(cat /run/leadline/{plan.id}/worker)"
+            kills.append(asyncio.create_task(host.exec(["sh", "-c", script])))
+
+    applied = await service.apply(host, plan, plan.digest(), kill)
+    assert kills and applied.outcome == "rolled_back", applied
+    assert applied.status.rolled_back_by == "request"
+    assert await look(host, "worker.service") == before
+
+
+async def test_another_account_needs_sudo(machine: SystemdHost, host: Host) -> None:
+    script = "useradd -m -p '*' plain; cd /etc/leadline-test; chmod 755 .; chmod 644 authorized_keys"
+    assert (await host.exec(["sh", "-c", script])).ok
+    own = await connect(dataclasses.replace(machine.target(), user="plain"), machine.settings)
+    plan = await plan_of(own, change("sudo.service", "--start-s", None, "0.1"), PORTS["sudo"], LIMIT_S)
+    before = await look(host, "sudo.service")
+    with pytest.raises(ToolError, match="may not change units"):
+        await service.apply(own, plan, plan.digest(), lambda line: None)
+    allow = "echo 'plain ALL=(root) NOPASSWD: ALL' >/etc/sudoers.d/plain; chmod 440 /etc/sudoers.d/plain"
+    assert (await host.exec(["sh", "-c", allow])).ok
+    assert (await service.apply(own, plan, plan.digest(), lambda line: None)).outcome == "applied"
+    assert (await service.roll_back(own, plan)).outcome == "rolled_back"
+    await own.close()
+    assert await look(host, "sudo.service") == before
 
 
 def killing_at(point: str) -> bytes:

@@ -55,7 +55,7 @@ async def make_plan(
     dropin = f"/etc/systemd/system/{request.unit}.d/90-leadline-{plan_id}.conf"
     after, environment, text = _edit(request, state, line)
     _check_shadow(state, dropin, request)
-    _check_secrets(line.argv, after, text)
+    _check_shown(line.argv, after, text)
     startup = _startup(state.sections["journal"])
     limit = max(minimum_s, 2 * startup) if startup is not None else max(minimum_s, UNKNOWN_START_S)
     running, queued = _requests(state.sections["metrics"])
@@ -190,8 +190,10 @@ def _check_shadow(state: UnitState, dropin: str, request: ChangeRequest) -> None
             raise ToolError(f"{path} sorts after every drop-in of ours and decides {key}; change it there")
 
 
-def _check_secrets(before: list[str], after: list[str], text: str) -> None:
+def _check_shown(before: list[str], after: list[str], text: str) -> None:
     """Refuse what cannot be shown for approval as it is."""
+    if printable(text) != text:
+        raise ToolError("the launch line holds characters that cannot be shown, so nobody can approve it")
     if launch_line.mask(before) != before or launch_line.mask(after) != after:
         raise ToolError("the launch line holds a secret; move it to an EnvironmentFile= first")
     if redact(text.encode()) != text.encode():
