@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar, assert_never
 
 from agent.case_records import CaseFile, ClaimRow, Ledgered, Reason, Source, TimelineRow
+from agent.case_trials import trials
 from agent.events import (
     BudgetUsed,
     ConclusionChecked,
@@ -69,6 +70,7 @@ def build(events: Sequence[Event], store: ArtifactStore) -> CaseFile:
         problems=checked.problems if checked and done else [],
         ledger=_ledgered(ledger),
         changes=list(ledger.changes.values()),
+        trials=trials(events),
         benchmarks=_benchmarks(events),
         sources=_sources(ledger, claims, store),
         timeline=_timeline(events),

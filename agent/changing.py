@@ -166,11 +166,17 @@ def _refuse_to_disturb(work: Investigation, plan: ChangePlan) -> None:
 
 async def _port(work: Investigation, change: Change) -> int:
     """Return where the unit's engine listens: as the facts had it, else as its process says."""
+    units: set[str] = set()
     for event in reversed(work.history.finished.values()):
         if event.tool == "facts" and event.host == change.host:
             for engine in _engines(event.view):
                 if engine.get("unit") == change.unit and isinstance(engine.get("port"), int):
                     return int(engine["port"])
+                units.add(str(engine.get("unit")))
+    if units:
+        raise ToolError(
+            f"no engine of {change.host} runs in {change.unit}; facts saw: {', '.join(sorted(units))}"
+        )
     ctx = ToolContext(
         call_id="", hosts=work.hosts, store=work.store, redact=work.redact, settings=work.settings.tools
     )

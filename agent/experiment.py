@@ -13,7 +13,7 @@ import secrets
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, Literal
 
 from agent.approvals import problem
 from agent.calls import finish, tool_context
@@ -46,6 +46,7 @@ POLL_S = 1.0
 """How often a host is asked while a transaction is at work there."""
 
 UNKNOWN_TRIES = 5
+SETTLE_TRIES = 3
 
 _OUTCOMES: dict[ChangeState, ActionOutcome] = {
     "none": "none",
@@ -82,7 +83,13 @@ class Experiment:
         if self.trial.actions:
             standing = await self._reconcile()
         else:
-            if (why := await self._prepare(approved)) is not None:
+            try:
+                why = await self._prepare(approved)
+            except ToolError as error:
+                detail = f"the state before could not be measured: {error}"
+                self._close(Standing(state="none", detail=detail), "")
+                return
+            if why is not None:
                 void(self.work, self.trial, why)
                 return
             standing = await self._apply()
@@ -90,7 +97,7 @@ class Experiment:
         if standing.state == "applied" and self.trial.judged is None:
             standing, failed = await self._try()
         if standing.state == "applied":
-            standing = await self._settle()
+            standing, failed = await self._settle(failed)
         self._close(standing, failed)
 
     async def _prepare(self, approved: str) -> str | None:
@@ -241,16 +248,30 @@ class Experiment:
             )
         )
 
-    async def _settle(self) -> Standing:
-        """Keep or undo what was judged; what could not be judged is undone."""
+    async def _settle(self, failed: str) -> tuple[Standing, str]:
+        """Keep or undo what was judged; what could not be judged, or may not be kept, is undone."""
+        standing = Standing(state="applied", detail="")
+        keep = not failed and self.trial.judged is not None and self.trial.judged.comparison.kept
+        for _ in range(SETTLE_TRIES):
+            try:
+                standing = await (self._finish_by("confirm") if keep else self._finish_by("roll_back"))
+            except ToolError as error:
+                keep, failed = False, str(error)
+            if standing.state != "applied":
+                break
+        return standing, failed
+
+    async def _finish_by(self, step: Literal["confirm", "roll_back"]) -> Standing:
         service = self.work.ports.service
-        keep = self.trial.judged is not None and self.trial.judged.comparison.kept
-        if keep:
-            action = self._start("confirm")
-            done = await service.confirm(self.host, self.plan)
-        else:
-            action = self._start("roll_back")
-            done = await service.roll_back(self.host, self.plan)
+        action = self._start(step)
+        try:
+            if step == "confirm":
+                done = await service.confirm(self.host, self.plan)
+            else:
+                done = await service.roll_back(self.host, self.plan)
+        except ToolError as error:
+            self._finish(action, "refused", str(error))
+            raise
         standing = done.status if done.outcome != "unknown" else await self._standing()
         self._finish(action, _OUTCOMES[standing.state], standing.detail or done.detail)
         return standing

@@ -1,10 +1,45 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
-from trial_parts import FakeService, FileHost, go, moves, open_session, results
+import pytest
+from scripted_parts import EVIDENCE, HYPOTHESIS, call, turn
+from trial_parts import (
+    FakeService,
+    FileHost,
+    decision,
+    fixed,
+    go,
+    moves,
+    open_session,
+    propose,
+    results,
+)
 
-from agent.events import ChangeMoved
+from agent.casefile import build, to_markdown
+from agent.errors import UsageError
+from agent.events import ActionStarted, ChangeMoved, Judged, Measured, PlanMade, ToolFinished, TurnTaken
+from agent.host_lock import HostBusy, host_lock
+from agent.session import Session
+from agent.transcript import check_order, read_events
+from tools.artifacts import ArtifactStore
+
+
+async def tried(root: Path, to: str, **set_: Any) -> tuple[dict[str, Any], Session, FileHost]:
+    """Return the result of one approved change that leads the host to a state."""
+    host = FileHost(root / "host.json")
+    service = FakeService(host, to)
+    for name, value in set_.items():
+        setattr(service, name, value)
+    session = open_session(root, service, moves(outcome="inconclusive"))
+    await go(session)
+    await session.close()
+    path = session.folder / "transcript.jsonl"
+    check_order(read_events(path), path)
+    (result,) = results(session)
+    return result, session, host
 
 
 async def test_an_approved_change_is_measured_and_kept(tmp_path: Path) -> None:
@@ -14,7 +49,265 @@ async def test_an_approved_change_is_measured_and_kept(tmp_path: Path) -> None:
     await session.close()
     (result,) = results(session)
     assert result["result"] == "kept" and result["status"] == "verified", result
+    assert result["verdict"] == "improved" and result["mechanism"]["moved"] is True
+    assert result["outputs"] == {"equal": True, "compared": 9, "different": 0}
     assert session.ended is not None and session.ended.outcome == "fixed"
     statuses = [event.change.status for event in session.events if isinstance(event, ChangeMoved)]
     assert statuses == ["proposed", "approved", "applied", "verified"]
+    steps = [event.step for event in session.events if isinstance(event, ActionStarted)]
+    assert steps == ["apply", "extend", "confirm"]
     assert host.read()["runs"] == "graphs" and host.read()["restarts"] == 1
+
+
+async def test_the_figures_of_a_trial_can_be_cited(tmp_path: Path) -> None:
+    host = FileHost(tmp_path / "host.json")
+    numbers = {
+        "a": {"cite": {"artifact": "t4.2", "quote": '"output_throughput": 44.3'}, "pattern": "([0-9.]+)"},
+        "b": {"cite": {"artifact": "t4.1", "quote": '"output_throughput": 24.4'}, "pattern": "([0-9.]+)"},
+        "r": {"cite": {"artifact": "t4.3", "quote": '"ratio_at_1": 1.8156'}, "pattern": '1": ([0-9.]+)'},
+    }
+    claim = {
+        "type": "measurement",
+        "says": "1.8 times as fast",
+        "value": 1.8156,
+        "expression": "(a / b + r) / 2",
+        "numbers": numbers,
+    }
+    end = json.loads(fixed().arguments) | {"claims": [claim]}
+    script = [*moves()[:3], turn(call("conclude", **end))]
+    session = open_session(tmp_path, FakeService(host), script)
+    await go(session)
+    await session.close()
+    assert session.ended is not None and session.ended.outcome == "fixed"
+    conclusion = next(event for event in session.events if event.type == "conclusion_checked")
+    assert [check.status for check in conclusion.checks] == ["verified"], conclusion.checks
+
+
+@pytest.mark.parametrize(
+    ("to", "verdict", "says"),
+    [
+        ("useless", "no_effect", "no effect"),
+        ("worse", "worse", "worse at 8"),
+        ("garbled", "improved", "9 of 9 greedy outputs changed"),
+    ],
+)
+async def test_what_does_not_hold_is_rolled_back(tmp_path: Path, to: str, verdict: str, says: str) -> None:
+    result, _, host = await tried(tmp_path, to)
+    assert result["result"] == "rolled_back" == result["status"]
+    assert result["verdict"] == verdict and says in result["why"] and "old state is back" in result["why"]
+    assert host.read()["runs"] == "old" and host.read()["restarts"] == 2
+
+
+async def test_a_service_that_does_not_come_up_is_told_as_rolled_back(tmp_path: Path) -> None:
+    result, session, host = await tried(tmp_path, "graphs", apply_ends="rolled_back")
+    assert result["result"] == "rolled_back" and result["verdict"] is None
+    assert "did not come up" in result["why"] and "did not answer" in result["why"]
+    assert host.read()["runs"] == "old"
+    assert not any(isinstance(event, Judged) for event in session.events)
+
+
+@pytest.mark.parametrize("point", ["extend", "confirm"])
+async def test_a_timer_that_fires_first_is_found_out(tmp_path: Path, point: str) -> None:
+    result, _, host = await tried(tmp_path, "graphs", timer_fires_at=point)
+    assert result["result"] == "rolled_back" and "timer fired" in result["why"]
+    assert host.read()["runs"] == "old"
+
+
+async def test_a_refusal_of_the_host_changes_nothing(tmp_path: Path) -> None:
+    result, _, host = await tried(tmp_path, "graphs", refuses="the unit was changed since")
+    assert result["result"] == "not_applied" and "changed since" in result["why"]
+    assert host.read()["restarts"] == 0
+
+
+async def test_an_unknown_end_is_looked_up_on_the_host(tmp_path: Path) -> None:
+    result, _, host = await tried(tmp_path, "graphs", apply_ends="unknown")
+    assert result["result"] == "kept" and host.read()["restarts"] == 1
+
+
+async def test_a_failed_rollback_needs_a_person_and_stops_further_changes(tmp_path: Path) -> None:
+    host = FileHost(tmp_path / "host.json")
+    service = FakeService(host)
+    service.apply_ends = "failed"
+    script = moves(propose(), propose("--other"), outcome="needs_person", changes=())
+    session = open_session(tmp_path, service, script)
+    await go(session)
+    await session.close()
+    first, second = results(session)
+    assert first["result"] == "needs_person"
+    assert second["result"] == "not_applied" and "C1" in second["why"]
+    assert service.calls.count("apply") == 1
+
+
+async def test_changes_of_one_turn_are_tried_one_after_the_other(tmp_path: Path) -> None:
+    host = FileHost(tmp_path / "host.json")
+    service = FakeService(host)
+    script = moves(
+        propose(), call("look", text="between"), propose("--depth", mechanism="none"), changes=("C1", "C2")
+    )
+    session = open_session(tmp_path, service, script)
+    async for _ in session.ask():
+        pass
+    async for _ in session.answer(decision(session)):
+        pass
+    assert session.waiting is not None and session.waiting.change == "C2"
+    look = next(event for event in session.events if event.type == "tool_started" and event.tool == "look")
+    assert look.seq > max(event.seq for event in session.events if isinstance(event, Judged))
+    service.to = "depth"
+    await go(session)
+    await session.close()
+    first, second = results(session)
+    assert first["result"] == second["result"] == "kept"
+    assert second["artifacts"]["before"] == first["artifacts"]["after"], "the state was measured already"
+    assert host.read()["runs"] == "depth" and host.read()["loads"] == 300
+    order = [message["tool_call_id"] for message in session._work.messages.list if message["role"] == "tool"]
+    asked = [call.id for event in session.events if isinstance(event, TurnTaken) for call in event.tool_calls]
+    assert order == asked
+
+
+async def test_the_other_modes_only_propose(tmp_path: Path) -> None:
+    host = FileHost(tmp_path / "host.json")
+    service = FakeService(host)
+    session = open_session(tmp_path, service, moves(outcome="diagnosed"), mode="propose")
+    await go(session)
+    await session.close()
+    assert results(session) == [
+        {"change": "C1", "status": "proposed", "host": "here", "setting": "--disable-cuda-graph"}
+    ]
+    assert service.calls == [] and not any(isinstance(event, PlanMade) for event in session.events)
+
+
+@pytest.mark.parametrize(
+    ("set_", "says"),
+    [
+        ({"running_requests": 3}, "--allow-in-flight"),
+        ({"secret": "sk-hunter2"}, "looks like a secret"),
+        ({"secret": "a\u202eb"}, "does not show"),
+    ],
+)
+async def test_some_plans_are_not_even_offered(tmp_path: Path, set_: dict[str, Any], says: str) -> None:
+    result, session, host = await tried(tmp_path, "graphs", **set_)
+    assert result["result"] == "not_applied" and says in result["why"]
+    assert not any(isinstance(event, PlanMade) for event in session.events)
+    assert b"hunter2" not in (session.folder / "transcript.jsonl").read_bytes()
+    assert host.read()["restarts"] == 0
+
+
+async def test_an_unknown_unit_and_an_ungrounded_change_are_told(tmp_path: Path) -> None:
+    host = FileHost(tmp_path / "host.json")
+    script = moves(propose(unit="no.service"), propose(hypotheses=["H9"]), outcome="diagnosed")
+    session = open_session(tmp_path, FakeService(host), script)
+    await go(session)
+    await session.close()
+    unknown, ungrounded = results(session)
+    assert unknown["result"] == "not_applied" and "no engine of here runs in no.service" in unknown["why"]
+    assert "there is no hypothesis H9" in ungrounded["error"]
+
+
+async def test_words_instead_of_an_answer_withdraw_the_question(tmp_path: Path) -> None:
+    host = FileHost(tmp_path / "host.json")
+    script = [turn(HYPOTHESIS), turn(EVIDENCE), turn(propose()), turn(propose()), turn(fixed(changes=["C2"]))]
+    session = open_session(tmp_path, FakeService(host), script)
+    async for _ in session.ask():
+        pass
+    async for _ in session.ask("look at the log first"):
+        pass
+    assert session.waiting is not None and session.waiting.change == "C2"
+    await go(session)
+    await session.close()
+    assert session.ended is not None and session.ended.outcome == "fixed"
+    assert host.read()["restarts"] == 1
+
+
+async def test_interrupted_while_measuring_it_goes_on_and_hears_the_person_after(tmp_path: Path) -> None:
+    host = FileHost(tmp_path / "host.json")
+    service = FakeService(host)
+    session = open_session(tmp_path, service, moves())
+    async for _ in session.ask():
+        pass
+    async for event in session.answer(decision(session)):
+        if isinstance(event, ActionStarted) and event.step == "extend":
+            session.cancel()
+    assert session.ended is None and host.read()["runs"] == "graphs"
+    async for _ in session.ask("and then stop"):
+        pass
+    await session.close()
+    (result,) = results(session)
+    assert result["result"] == "kept" and service.calls.count("apply") == 1
+    says = [message["content"] for message in session._work.messages.list if message["role"] == "user"]
+    assert says[-1] == "and then stop"
+    roles = [message["role"] for message in session._work.messages.list]
+    assert roles[roles.index("user", 2) - 1] == "tool"
+
+
+async def test_one_change_at_a_time_on_a_host(tmp_path: Path) -> None:
+    host = FileHost(tmp_path / "host.json")
+    service = FakeService(host)
+    session = open_session(tmp_path, service, moves())
+    async for _ in session.ask():
+        pass
+    with host_lock(tmp_path, "here", None), pytest.raises(HostBusy, match="another investigation"):
+        async for _ in session.answer(decision(session)):
+            pass
+    assert service.calls == []
+    await go(session)
+    await session.close()
+    assert [result["result"] for result in results(session)] == ["kept"]
+
+
+async def test_a_bench_that_breaks_undoes_the_change(tmp_path: Path) -> None:
+    host = FileHost(tmp_path / "host.json")
+    service = FakeService(host)
+
+    def broken(point: str, when: str) -> None:
+        from tools.contract import ToolError
+
+        if point == "measure" and host.read()["runs"] == "graphs":
+            raise ToolError("nothing answers")
+
+    service.fault = broken
+    session = open_session(tmp_path, service, moves(outcome="inconclusive"))
+    await go(session)
+    await session.close()
+    (result,) = results(session)
+    assert result["result"] == "rolled_back" and "nothing answers" in result["why"]
+    assert host.read()["runs"] == "old"
+
+
+async def test_answering_while_at_work_is_refused(tmp_path: Path) -> None:
+    session = open_session(tmp_path, FakeService(FileHost(tmp_path / "host.json")), moves())
+    async for _ in session.ask():
+        pass
+    approval = decision(session)
+    async for event in session.answer(approval):
+        if isinstance(event, Measured):
+            with pytest.raises(UsageError):
+                await anext(session.answer(approval))
+    await session.close()
+
+
+async def test_the_case_file_shows_what_was_tried(tmp_path: Path) -> None:
+    result, session, _ = await tried(tmp_path, "graphs")
+    text = to_markdown(build(session.events, ArtifactStore(session.folder / "artifacts")))
+    assert result["result"] == "kept"
+    for words in ("engine --disable-cuda-graph", "1.816", "improved", "kept", "a person"):
+        assert words in text, words
+
+
+async def test_a_baseline_that_cannot_be_measured_leaves_the_change_untried(tmp_path: Path) -> None:
+    host = FileHost(tmp_path / "host.json")
+    service = FakeService(host)
+
+    def broken(point: str, when: str) -> None:
+        from tools.contract import ToolError
+
+        if point == "measure":
+            raise ToolError("others are being served")
+
+    service.fault = broken
+    session = open_session(tmp_path, service, moves(outcome="diagnosed"))
+    await go(session)
+    await session.close()
+    (result,) = results(session)
+    assert result["result"] == "not_applied" and "others are being served" in result["why"]
+    assert service.calls == [] and host.read()["restarts"] == 0
+    assert all(event.status == "ok" for event in session.events if isinstance(event, ToolFinished))

@@ -23,7 +23,6 @@ from scripted_parts import (
     ScriptedModel,
     call,
     make_settings,
-    plain,
     turn,
 )
 
@@ -32,7 +31,7 @@ from agent.events import Live, ToolFinished
 from agent.experiment import FAULT_POINTS
 from agent.ports import Ports
 from agent.session import Session
-from agent.state import ToolCall
+from agent.state import Mode, ToolCall
 from tools import benchmark
 from tools.contract import HostArgs, Tool, ToolContext, ToolError
 from tools.observe import Observation
@@ -325,17 +324,28 @@ def tools(service: FakeService, noise: Sequence[float] = (0.99, 1.0, 1.01)) -> d
     return {**TOOLS, "facts": facts, "benchmark": load_tool(service, noise)}
 
 
+def redact(data: bytes) -> bytes:
+    """Mask the one secret of these tests."""
+    return data.replace(b"sk-hunter2", b"[masked]")
+
+
 def open_session(
-    root: Path, service: FakeService, script: Sequence[Move], *, thread: str = "one", resume: bool = False
+    root: Path,
+    service: FakeService,
+    script: Sequence[Move],
+    *,
+    thread: str = "one",
+    resume: bool = False,
+    mode: Mode = "apply",
 ) -> Session:
-    """Start, or resume, an investigation in mode ``apply``."""
+    """Start, or resume, an investigation that may change the host."""
     settings = make_settings(root, tools={"allow_load": True})
     hosts = {"here": LocalHost()}
     model = ScriptedModel(script)
-    more: dict[str, Any] = {"tools": tools(service), "redact": plain, "ports": ports(service)}
+    more: dict[str, Any] = {"tools": tools(service), "redact": redact, "ports": ports(service)}
     if resume:
         return Session.resume(settings, thread, model, hosts, **more)
-    return Session.start(settings, model, hosts, "slow", "apply", thread=thread, **more)
+    return Session.start(settings, model, hosts, "slow", mode, thread=thread, **more)
 
 
 def decision(session: Session, decision: Any = "approved", **more: Any) -> Approval:

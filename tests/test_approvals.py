@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from trial_parts import FakeService, FileHost, decision, go, moves, open_session, results
+
+from agent.approvals import ApprovalRefused, give
+from agent.events import ActionStarted, ApprovalAsked, ApprovalGiven, ApprovalVoided, PlanMade
+from agent.session import Session
+from tools.service_types import ChangePlan
+
+
+async def asked(root: Path, service: FakeService) -> Session:
+    session = open_session(root, service, moves())
+    async for _ in session.ask():
+        pass
+    assert session.waiting is not None
+    return session
+
+
+async def test_a_run_stops_at_an_approval_and_nothing_is_changed(tmp_path: Path) -> None:
+    host = FileHost(tmp_path / "host.json")
+    service = FakeService(host)
+    session = await asked(tmp_path, service)
+    assert session.ended is None and isinstance(session.events[-1], ApprovalAsked)
+    assert service.calls == [] and host.read()["restarts"] == 0
+    again = [event async for event in session.ask()]
+    assert not again or not isinstance(again[-1], ApprovalAsked), "asked once, however often it is looked at"
+    assert sum(isinstance(event, ApprovalAsked) for event in session.events) == 1
+    await session.close()
+
+
+async def test_an_unbound_or_foreign_decision_is_refused(tmp_path: Path) -> None:
+    session = await asked(tmp_path, FakeService(FileHost(tmp_path / "host.json")))
+    for wrong in ({"digest": "0" * 64}, {"digest": ""}, {"change": "C2"}):
+        with pytest.raises(ApprovalRefused):
+            async for _ in session.answer(decision(session, **wrong)):
+                pass
+    assert not any(isinstance(event, ApprovalGiven) for event in session.events)
+    await session.close()
+
+
+async def test_a_second_answer_is_refused_and_one_of_many_counts(tmp_path: Path) -> None:
+    host = FileHost(tmp_path / "host.json")
+    session = await asked(tmp_path, FakeService(host))
+    approval = decision(session)
+    taken = []
+
+    async def click() -> None:
+        try:
+            give(session._work, approval)
+            taken.append(1)
+        except ApprovalRefused:
+            await asyncio.sleep(0)
+
+    await asyncio.gather(*(click() for _ in range(50)))
+    assert len(taken) == 1
+    async for _ in session.ask():
+        pass
+    with pytest.raises(ApprovalRefused):
+        give(session._work, approval)
+    assert host.read()["restarts"] == 1
+    await session.close()
+
+
+async def test_a_denial_changes_nothing_and_is_told(tmp_path: Path) -> None:
+    host = FileHost(tmp_path / "host.json")
+    service = FakeService(host)
+    session = open_session(tmp_path, service, moves(outcome="diagnosed"))
+    async for _ in session.ask():
+        pass
+    async for _ in session.answer(decision(session, "denied", reason="not today")):
+        pass
+    (result,) = results(session)
+    assert result["result"] == "denied" and result["status"] == "proposed"
+    assert "not today" in result["why"]
+    assert service.calls == [] and host.read() == FileHost(tmp_path / "other.json").read()
+    assert session.ended is not None and session.ended.outcome == "diagnosed"
+    await session.close()
+
+
+async def test_an_expired_plan_is_made_anew_and_asked_for_again(tmp_path: Path) -> None:
+    host = FileHost(tmp_path / "host.json")
+    service = FakeService(host)
+    service.valid_s = 0.05
+    session = await asked(tmp_path, service)
+    first = session.waiting
+    assert first is not None
+    await asyncio.sleep(0.1)
+    with pytest.raises(ApprovalRefused, match="expired"):
+        give(session._work, decision(session))
+    service.valid_s = 600.0
+    async for _ in session.ask():
+        pass
+    assert session.waiting is not None and session.waiting.digest != first.digest
+    assert any(isinstance(event, ApprovalVoided) for event in session.events)
+    await go(session)
+    assert [result["result"] for result in results(session)] == ["kept"]
+    await session.close()
+
+
+async def test_an_approval_that_expires_before_acting_is_void(tmp_path: Path) -> None:
+    host = FileHost(tmp_path / "host.json")
+    service = FakeService(host)
+    service.valid_s = 0.3
+
+    def slow(point: str, when: str) -> None:
+        service.valid_s = 600.0
+        if (point, when) == ("measure", "before") and host.read()["loads"] == 0:
+            import time
+
+            time.sleep(0.4)
+
+    service.fault = slow
+    session = await asked(tmp_path, service)
+    async for _ in session.answer(decision(session)):
+        pass
+    assert service.calls == [] and session.waiting is not None
+    assert [event.why for event in session.events if isinstance(event, ApprovalVoided)] == [
+        "the plan has expired"
+    ]
+    await go(session)
+    assert host.read()["restarts"] == 1
+    await session.close()
+
+
+async def test_a_plan_nobody_decides_on_is_given_up(tmp_path: Path) -> None:
+    service = FakeService(FileHost(tmp_path / "host.json"))
+    service.valid_s = -1.0
+    session = open_session(tmp_path, service, moves(outcome="diagnosed"))
+    async for _ in session.ask():
+        pass
+    (result,) = results(session)
+    assert result["result"] == "not_applied" and "nobody decided in time" in result["why"]
+    assert sum(isinstance(event, PlanMade) for event in session.events) == 3
+    await session.close()
+
+
+def changed(value: Any) -> Any:
+    """Return a value that differs in as little as its type allows."""
+    match value:
+        case bool():
+            return not value
+        case int() | float():
+            return value + 1
+        case str() if value[:4].isdigit() and "T" in value:
+            return (datetime.fromisoformat(value) + timedelta(seconds=1)).astimezone(UTC).isoformat()
+        case str():
+            return value[:-1] + chr(ord(value[-1]) ^ 1) if value else "x"
+        case list():
+            return [*value, "x"]
+        case dict():
+            return {**value, "name": "x"}
+        case _:
+            return None
+
+
+FIELDS = [name for name in ChangePlan.model_fields if name != "environment"]
+
+
+def tamper(path: Path, edit: Callable[[dict[str, Any]], None]) -> None:
+    """Edit the recorded plan in a transcript."""
+    lines = []
+    for line in path.read_text().splitlines():
+        event = json.loads(line)
+        if event["type"] == "plan_made":
+            edit(event)
+        lines.append(json.dumps(event) + "\n")
+    path.write_text("".join(lines))
+
+
+@pytest.mark.parametrize("consistent", [False, True], ids=["plan alone", "plan and digest"])
+@pytest.mark.parametrize("field", FIELDS)
+async def test_a_plan_that_differs_in_one_byte_is_not_carried_out(
+    tmp_path: Path, field: str, consistent: bool
+) -> None:
+    host = FileHost(tmp_path / "host.json")
+    service = FakeService(host)
+    session = await asked(tmp_path, service)
+    give(session._work, decision(session))
+    await session.close()
+
+    def edit(event: dict[str, Any]) -> None:
+        value = event["plan"][field]
+        event["plan"][field] = changed(value) if value is not None else "SHA256:other"
+        assert event["plan"][field] != value
+        if consistent:
+            event["digest"] = ChangePlan.model_validate(event["plan"]).digest()
+
+    tamper(session.folder / "transcript.jsonl", edit)
+    session = open_session(tmp_path, service, moves(), resume=True)
+    async for _ in session.ask():
+        pass
+    assert "apply" not in service.calls and host.read()["restarts"] == 0
+    assert any(isinstance(event, ApprovalVoided) for event in session.events)
+    assert not any(isinstance(event, ActionStarted) for event in session.events)
+    assert session.waiting is not None, "another plan asks for another approval"
+    await session.close()
