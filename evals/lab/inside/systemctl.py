@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from evals.lab.inside import unitfile
 from evals.lab.inside.control import Output
 from evals.lab.inside.journalctl import short_line
-from evals.lab.inside.properties import properties, stamp
+from evals.lab.inside.properties import properties
 from evals.lab.inside.services import JobFailed, Service, Services
 from evals.lab.inside.timers import Timers
+from evals.lab.inside.unit_status import status_lines
 
 _VALUE_OPTIONS = {"-p": "property", "-P": "value-of", "-n": "lines", "-t": "type", "-o": "output"}
 _LONG_VALUES = frozenset({"property", "lines", "type", "state", "output", "root", "signal", "kill-whom"})
@@ -149,7 +148,10 @@ class Systemctl:
                 continue
             self._warn_if_changed(service, output)
             count = int((request.values.get("lines") or ["10"])[-1])
-            output.out("\n".join([*_status_lines(service), *self._last_lines(name, count)]) + "\n")
+            output.out(
+                "\n".join([*status_lines(service, enabled=enabled(name)), *self._last_lines(name, count)])
+                + "\n"
+            )
             code = code or (0 if service.active in ("active", "activating") else 3)
         return code
 
@@ -288,42 +290,3 @@ def _table(
         output.out(f"{mark}{cells}".rstrip() + "\n")
     if "no-legend" not in request.flags:
         output.out(f"\n{len(rows)} {foot}\n")
-
-
-def _status_lines(service: Service) -> list[str]:
-    mark = {"active": "●", "failed": "×"}.get(service.active, "○")
-    state = f"{service.active} ({service.sub})"
-    if service.active == "failed":
-        state = f"failed (Result: {service.result})"
-    age = f" since {stamp(service.changed_at)}; {_age(service.changed_at)} ago" if service.changed_at else ""
-    lines = [
-        f"{mark} {service.title}",
-        f"     Loaded: loaded ({service.unit.fragment}; {'enabled' if enabled(service.name) else 'disabled'};"
-        " preset: enabled)",
-    ]
-    if service.unit.dropins:
-        lines.append(f"    Drop-In: {service.unit.dropins[0].parent}")
-        lines.append("             └─" + ", ".join(path.name for path in service.unit.dropins))
-    lines.append(f"     Active: {state}{age}")
-    if service.main_pid:
-        comm = Path(f"/proc/{service.main_pid}/comm")
-        name = comm.read_text().strip() if comm.exists() else "?"
-        lines.append(f"   Main PID: {service.main_pid} ({name})")
-        lines.append(f"     CGroup: /system.slice/{service.name}")
-        lines.append(f"             └─{service.main_pid} {' '.join(service.exec_argv)}")
-    elif service.exit_code:
-        lines.append(
-            f"    Process: {service.exec_pid} ExecStart={' '.join(service.exec_argv)}"
-            f" (code={service.exit_code}, status={service.exit_status})"
-        )
-    return lines
-
-
-def _age(since: float) -> str:
-    left = int(time.time() - since)
-    parts: list[str] = []
-    for name, size in (("day", 86400), ("h", 3600), ("min", 60), ("s", 1)):
-        if left >= size and len(parts) < 2:
-            parts.append(f"{left // size}{' ' if name == 'day' else ''}{name}")
-            left %= size
-    return " ".join(parts) or "0s"
