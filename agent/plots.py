@@ -17,10 +17,12 @@ from tools.display import printable
 
 Tone = Literal["plain", "before", "after", "model", "tool", "step", "failed"]
 
-_WIDTH, _LEFT, _RIGHT = 380.0, 78.0, 64.0
+_WIDTH, _LEFT = 380.0, 78.0
 _ROW, _BAR, _HEADING = 26.0, 16.0, 24.0
 _LANE = 18.0
 _LABEL_CHARS = 40
+_DIGIT = 7.4
+"""Widest a character of a value is drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,9 @@ def number(value: float) -> str:
 def bars(title: str, unit: str, groups: Sequence[Group], limit: tuple[float, str] | None = None) -> Markup:
     """Draw horizontal bars from zero; ``limit`` is a line through all of them, with its name."""
     top = _top(groups, limit)
-    scale = (_WIDTH - _LEFT - _RIGHT) / top
+    values = [f"{number(bar.value)} {unit}" for group in groups for bar in group.bars]
+    longest = min(max(map(len, values), default=0), _LABEL_CHARS) * _DIGIT
+    scale = max(_WIDTH - _LEFT - 8 - longest, _WIDTH / 5) / top
     parts: list[Markup] = []
     y = 6.0 if limit is None else 22.0
     begin = y

@@ -80,7 +80,7 @@ def beyond_the_edge(html: str, width: int, folder: Path) -> list[str]:
 
     Only here may the page run a script; a headless window is at least 500 wide, so the body is made narrow.
     """
-    free = re.sub(r"<meta http-equiv=[^>]*>", "", html).replace("<details>", "<details open>")
+    free = re.sub(r"<meta http-equiv=[^>]*>", "", html).replace("<details", "<details open")
     free = free.replace("</head>", f"<style>body {{ width: {width}px; }}</style></head>")
     page = folder / f"measured-{width}.html"
     page.write_text(free.replace("</body>", _MEASURE.replace("__WIDTH__", str(width)) + "</body>"))

@@ -20,6 +20,7 @@ from tools.artifacts import ArtifactStore
 PICTURES = Path(__file__).parent.parent / "docs" / "pictures"
 SYMPTOM = "PP8 decode is slow: 24 tok/s, GPUs at 85 W of 600 W"
 HOST = "lab:kimi-k26-pp8"
+APPLY = ("--mode", "apply", "--approve")
 
 pytestmark = pytest.mark.picture
 
@@ -68,7 +69,7 @@ def test_pictures_are_renewed_on_purpose(request: pytest.FixtureRequest, tmp_pat
     if not request.config.getoption("--renew-pictures"):
         pytest.skip("the committed pictures stay as they are; --renew-pictures makes them anew from a run")
     leadline = Path(sys.executable).parent / "leadline"
-    subprocess.run([leadline, "ask", HOST, SYMPTOM, "-q", "--out", tmp_path], check=True, timeout=600)
+    subprocess.run([leadline, "ask", HOST, SYMPTOM, *APPLY, "-q", "--out", tmp_path], check=True, timeout=600)
     events = read_events(tmp_path / "transcript.jsonl")
     store = ArtifactStore(tmp_path / "artifacts")
     case = tmp_path / "case.html"
@@ -81,4 +82,4 @@ def test_pictures_are_renewed_on_purpose(request: pytest.FixtureRequest, tmp_pat
 def run_svg(events: list[Event], most: int = 64) -> str:
     last = next(event for event in reversed(events) if isinstance(event, ConclusionChecked))
     said = re.sub(r"\n*Case file: .*", "\n\nCase file: case.html", answer(last.conclusion, ["case.html"]))
-    return terminal_svg(f'leadline ask {HOST} "{SYMPTOM}"', events, said, most=most)
+    return terminal_svg(f'leadline ask {HOST} "{SYMPTOM}" {" ".join(APPLY)}', events, said, most=most)

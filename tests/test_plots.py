@@ -54,6 +54,9 @@ def test_nothing_leaves_the_picture() -> None:
     assert all(at(box, "x") + at(box, "width") <= width for box in boxes(drawn))
     assert all(at(text, "y") <= height for text in tree(drawn).iter(f"{SVG}text"))
     assert all(at(line, "x1") <= width for line in tree(drawn).iter(f"{SVG}line"))
+    for text in tree(drawn).iter(f"{SVG}text"):
+        if text.get("class") == "plot-value":
+            assert at(text, "x") + 7 * len(text.text or "") <= width
 
 
 @pytest.mark.parametrize("value", [0.0, 1e-9, 5e8, float("inf"), float("nan"), -3.0])
