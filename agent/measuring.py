@@ -62,8 +62,8 @@ def levels_of(runs: Sequence[Mapping[str, Any]]) -> list[Level]:
         levels.append(
             Level(
                 concurrency=concurrency,
-                throughput=_numbers(mine, "output_throughput"),
-                per_request=_numbers(mine, "tok_s_per_request"),
+                throughput=[round(concurrency * one, 4) for one in _numbers(mine, "tok_s_per_request")],
+                total=_numbers(mine, "output_throughput"),
                 errors=sum(int(run.get("errors") or 0) for run in mine),
                 power_w=round(fmean(watts), 1) if watts else None,
             )

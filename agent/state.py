@@ -152,8 +152,12 @@ class Level(Record):
     """Hold the repeats of a measurement at one concurrency."""
 
     concurrency: int
-    throughput: list[float] = Field(description="Output tok/s of all requests together, one a repeat.")
-    per_request: list[float] = Field(default_factory=list, description="Decode tok/s of one request.")
+    throughput: list[float] = Field(
+        description="Decode tok/s of all requests together, one a repeat: concurrency x speed of one."
+    )
+    total: list[float] = Field(
+        default_factory=list, description="Output tok/s over the whole of each repeat, waiting included."
+    )
     errors: int = 0
     power_w: float | None = Field(default=None, description="Mean over GPUs and repeats.")
 

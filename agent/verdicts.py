@@ -1,7 +1,8 @@
 """Judge two measurements from their own noise: improved, worse, no effect or inconclusive; keep or not.
 
-The effect is the ratio of the mean throughputs of the repeats. Its interval, at 95 %, is Welch's on the
-logarithms, so it needs two repeats on either side. No I/O.
+The effect is the ratio of decode throughput, after over before. Its interval, at 95 %, is Student's on the
+logarithms of the repeats, so it needs two on either side. A change that makes requests wait can decode each
+of them faster and all of them slower: the total throughput, waiting included, may overrule a gain. No I/O.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ SMALLEST_EFFECT = 0.03
 
 WIDEST = 0.10
 """An interval that holds 1 and reaches further than this to either side could hide a real effect."""
+
+HARM = 0.15
+"""A level that is too noisy to judge does not forbid a gain elsewhere when it cannot hide more harm."""
 
 _T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145)
 _T95_REST = ((16, 2.120), (20, 2.086), (30, 2.042), (60, 2.000))
@@ -64,7 +68,22 @@ def compare_level(before: Level, after: Level) -> LevelComparison:
     if low is None or high is None:
         return row.model_copy(update={"why": "one repeat says nothing of the noise"})
     verdict, why = _verdict(ratio, low, high)
+    if verdict == "improved":
+        verdict, why = _overruled(before, after)
     return row.model_copy(update={"verdict": verdict, "why": why})
+
+
+def _overruled(before: Level, after: Level) -> tuple[TrialVerdict, str]:
+    """Return what the total throughput leaves of a gain in decode speed; noise leaves it alone."""
+    if min(len(before.total), len(after.total)) < 2 or min(*before.total, *after.total) <= 0:
+        return "improved", ""
+    ratio, low, high = _interval(before.total, after.total)
+    if low is None or high is None:
+        return "improved", ""
+    verdict, _ = _verdict(ratio, low, high)
+    if verdict in ("worse", "no_effect"):
+        return verdict, f"each request decodes faster, but in all, waiting included, it is x{ratio:.2f}"
+    return "improved", ""
 
 
 def _interval(before: Sequence[float], after: Sequence[float]) -> tuple[float, float | None, float | None]:
@@ -75,23 +94,18 @@ def _interval(before: Sequence[float], after: Sequence[float]) -> tuple[float, f
     centre = fmean(logs[1]) - fmean(logs[0])
     if min(len(side) for side in logs) < 2:
         return math.exp(centre), None, None
-    shares = [variance(side) / len(side) for side in logs]
-    half = _t95(_freedom(shares, [len(side) for side in logs])) * math.sqrt(sum(shares))
+    sizes = [len(side) for side in logs]
+    freedom = sum(sizes) - 2
+    pooled = sum((size - 1) * variance(side) for size, side in zip(sizes, logs, strict=True)) / freedom
+    half = _t95(freedom) * math.sqrt(pooled * sum(1 / size for size in sizes))
     return math.exp(centre), math.exp(centre - half), math.exp(centre + half)
 
 
-def _freedom(shares: Sequence[float], sizes: Sequence[int]) -> float:
-    """Return Welch's degrees of freedom; no spread at all leaves those of the smaller side."""
-    below = sum(share**2 / (size - 1) for share, size in zip(shares, sizes, strict=True))
-    return sum(shares) ** 2 / below if below else float(min(sizes) - 1)
-
-
-def _t95(freedom: float) -> float:
+def _t95(freedom: int) -> float:
     """Return the two-sided 95 % point of Student's distribution, rounded to the cautious side."""
-    whole = max(1, math.floor(freedom))
-    if whole <= len(_T95):
-        return _T95[whole - 1]
-    return next((value for most, value in reversed(_T95_REST) if whole >= most), _T95[-1])
+    if freedom <= len(_T95):
+        return _T95[freedom - 1]
+    return next((value for least, value in reversed(_T95_REST) if freedom >= least), _T95[-1])
 
 
 def _verdict(ratio: float, low: float, high: float) -> tuple[TrialVerdict, str]:
@@ -105,8 +119,13 @@ def _verdict(ratio: float, low: float, high: float) -> tuple[TrialVerdict, str]:
 
 
 def overall(levels: Sequence[LevelComparison]) -> TrialVerdict:
-    """Return one verdict for all levels: harm first, then doubt, then gain."""
-    found = {level.verdict for level in levels}
+    """Return one verdict for all levels: harm first, then doubt that may hide harm, then gain."""
+    gain = any(level.verdict == "improved" for level in levels)
+    found = {
+        level.verdict
+        for level in levels
+        if not (gain and level.verdict == "inconclusive" and (level.low or 0.0) >= 1 - HARM)
+    }
     order: tuple[TrialVerdict, ...] = ("worse", "inconclusive", "improved", "no_effect")
     return next((verdict for verdict in order if verdict in found), "inconclusive")
 

@@ -73,12 +73,12 @@ def test_a_level_is_judged_by_its_noise(before: Level, after: Level, verdict: st
     assert row.why or verdict in ("improved", "worse")
 
 
-def test_the_interval_is_that_of_welch_on_logarithms() -> None:
+def test_the_interval_is_that_of_student_on_logarithms() -> None:
     before = Level(concurrency=1, throughput=[math.exp(x) for x in (1.0, 1.1, 1.2)])
     after = Level(concurrency=1, throughput=[math.exp(x) for x in (2.0, 2.2, 2.4)])
     row = compare_level(before, after)
-    # Means differ by 1.1; variances 0.01 and 0.04 over 3 each give 2.94, so 2, degrees of freedom.
-    half = 4.303 * math.sqrt(0.05 / 3)
+    # Means differ by 1.1; variances 0.01 and 0.04 pool to 0.025, with four degrees of freedom.
+    half = 2.776 * math.sqrt(0.025 * 2 / 3)
     assert row.ratio == pytest.approx(math.exp(1.1), rel=1e-4)
     assert row.low == pytest.approx(math.exp(1.1 - half), rel=1e-3)
     assert row.high == pytest.approx(math.exp(1.1 + half), rel=1e-3)
@@ -151,6 +151,23 @@ def test_a_mechanism_is_what_the_change_speaks_of() -> None:
     assert moved and [value.name for value in values] == ["gpu_power_w"]
     assert mechanism(change("--depth", "none"), seen, then)[1] is None
     assert mechanism(change(), {}, then)[1] is None
+
+
+def test_faster_requests_that_wait_longer_are_no_gain() -> None:
+    before = Level(concurrency=8, throughput=[97, 98, 99], total=[95, 96, 97])
+    for total, verdict in (([60.0, 61.0, 62.0], "worse"), ([95.0, 96.0, 97.0], "no_effect")):
+        row = compare_level(before, Level(concurrency=8, throughput=[170, 171, 172], total=total))
+        assert row.verdict == verdict and "waiting included" in row.why
+    noisy = Level(concurrency=8, throughput=[170, 171, 172], total=[90.0, 200.0, 170.0])
+    assert compare_level(before, noisy).verdict == "improved"
+
+
+def test_noise_that_can_hide_no_harm_does_not_forbid_a_gain() -> None:
+    gain = compare_level(level(97.7, at=8), level(177.0, at=8))
+    hazy = compare_level(level(44.3, (0.95, 1.0, 1.06)), level(46.0, (0.95, 1.0, 1.06)))
+    wild = compare_level(level(44.3, (0.6, 1.0, 1.5)), level(44.3, (0.6, 1.0, 1.5)))
+    assert hazy.verdict == wild.verdict == "inconclusive"
+    assert overall([hazy, gain]) == "improved" and overall([wild, gain]) == "inconclusive"
 
 
 def test_harm_outweighs_doubt_and_doubt_outweighs_gain() -> None:

@@ -240,7 +240,7 @@ def load_tool(service: FakeService, noise: Sequence[float] = (0.99, 1.0, 1.01)) 
                 "repeat": repeat + 1,
                 "errors": 0,
                 "output_throughput": speeds[level] * noise[repeat % len(noise)],
-                "tok_s_per_request": speeds[level] / level,
+                "tok_s_per_request": speeds[level] / level * noise[repeat % len(noise)],
                 "gpu": {"power_w_mean": 85.0},
                 "server": {"sglang:is_cuda_graph": 0.0 if state["runs"] in ("old", "useless") else 1.0},
             }
