@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+from pydantic import Field
 
 from agent.quotes import StoredText, StoredTexts, cuts_word
 from agent.state import Citation, Record
@@ -30,9 +32,10 @@ class Row(Record):
 
 
 class Snippet(Record):
-    """A citation with its context; ``why`` says what is missing when there is none."""
+    """A citation with its context, or several that stand close; ``why`` says why there is no context."""
 
     citation: Citation
+    also: list[Citation] = Field(default_factory=list)
     rows: list[Row]
     why: str = ""
 
@@ -44,8 +47,23 @@ class Contexts:
         self._refs = refs
         self._texts = StoredTexts(store)
 
+    def together(self, citations: Sequence[Citation]) -> list[Snippet]:
+        """Return citations in their contexts, those of one output whose contexts touch as one."""
+        made: list[Snippet] = []
+        seen = {(one.artifact, one.lines, one.quote): one for one in citations}
+        for one in map(self._raw, seen.values()):
+            near = next((index for index, other in enumerate(made) if _touch(one, other)), None)
+            if near is None:
+                made.append(one)
+            else:
+                made[near] = _merged(made[near], one)
+        return [_outdented(one) for one in made]
+
     def of(self, citation: Citation) -> Snippet:
         """Return a citation in its context, or alone where the stored output is gone or changed."""
+        return _outdented(self._raw(citation))
+
+    def _raw(self, citation: Citation) -> Snippet:
         ref = self._refs.get(citation.artifact)
         if ref is None:
             return _alone(citation, f"{citation.artifact} is not in the transcript")
@@ -69,7 +87,35 @@ def _around(citation: Citation, stored: StoredText) -> Snippet:
     rows = _plain(stored, max(stored.first_line, first - _AROUND), first - 1)
     rows += _marked(block, span, first, citation.artifact)
     rows += _plain(stored, last + 1, min(stored.last_line, last + _AROUND))
-    return Snippet(citation=citation, rows=_outdented(rows))
+    return Snippet(citation=citation, rows=rows)
+
+
+def _touch(one: Snippet, other: Snippet) -> bool:
+    """Tell whether two contexts of one output meet or overlap, with no line marked in both."""
+    if one.why or other.why or one.citation.artifact != other.citation.artifact:
+        return False
+    left, right = _numbered(one), _numbered(other)
+    marked = [{number for number, row in rows.items() if _marks(row)} for rows in (left, right)]
+    if len(left) < len(one.rows) or len(right) < len(other.rows) or marked[0] & marked[1]:
+        return False
+    return min(left) <= max(right) + 1 and min(right) <= max(left) + 1
+
+
+def _merged(one: Snippet, other: Snippet) -> Snippet:
+    rows = _numbered(one)
+    for number, row in _numbered(other).items():
+        if number not in rows or _marks(row):
+            rows[number] = row
+    also = [*one.also, other.citation]
+    return one.model_copy(update={"also": also, "rows": [rows[number] for number in sorted(rows)]})
+
+
+def _numbered(snippet: Snippet) -> dict[int, Row]:
+    return {row.number: row for row in snippet.rows if row.number is not None}
+
+
+def _marks(row: Row) -> bool:
+    return any(piece.marked for piece in row.pieces)
 
 
 def _place(block: str, quote: str) -> tuple[int, int] | None:
@@ -123,12 +169,13 @@ def _cut(text: str, handle: str) -> str:
     return f"{text[:half]} … [{left_out:,} characters left out, whole in {handle}] … {text[-half:]}"
 
 
-def _outdented(rows: list[Row]) -> list[Row]:
-    """Return rows without the indent they share, so that deep source needs no scrolling on a phone."""
+def _outdented(snippet: Snippet) -> Snippet:
+    """Return a snippet without the indent that its rows share: deep source then fits on a phone."""
+    rows = snippet.rows
     texts = ["".join(piece.text for piece in row.pieces) for row in rows if row.number is not None]
     indents = [len(text) - len(text.lstrip(" ")) for text in texts if text.strip()]
     shared = min(indents, default=0)
-    return [_less(row, shared) for row in rows]
+    return snippet.model_copy(update={"rows": [_less(row, shared) for row in rows]})
 
 
 def _less(row: Row, shared: int) -> Row:

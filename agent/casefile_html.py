@@ -49,7 +49,9 @@ def to_html(case: CaseFile, events: Sequence[Event], store: ArtifactStore) -> st
         claims_left_out=max(0, len(case.claims) - _ROWS),
         snippets=claims,
         reasons={
-            entry.hypothesis.id: made.of([reason.evidence.citation for reason in entry.reasons])
+            entry.hypothesis.id: [
+                one for reason in entry.reasons for one in made.of([reason.evidence.citation])
+            ]
             for entry in case.ledger[:_ROWS]
         },
         derivations=derive(case, events)[:_ROWS],
@@ -118,7 +120,7 @@ class _Snippets:
         """Return the snippets of some citations, as long as there is room."""
         taken = list(citations)[: max(0, self._left)]
         self._left -= len(taken)
-        return [self._contexts.of(one) for one in taken]
+        return self._contexts.together(taken)
 
 
 def _artifacts(events: Sequence[Event]) -> Mapping[str, ArtifactRef]:
@@ -132,7 +134,7 @@ def _course_chart(tried: Mapping[str, Trial]) -> dict[str, Any] | None:
     groups = course(list(tried.values()))
     if not groups:
         return None
-    title = "Throughput, change by change"
+    title = "Decode throughput, change by change"
     return {"title": title, "note": _WHISKERS, "svg": bars(title, "tok/s", groups)}
 
 
@@ -141,7 +143,7 @@ def _trial_charts(trial: Trial, events: Sequence[Event]) -> list[dict[str, Any]]
     if trial.after is None:
         return found
     if groups := before_after(trial):
-        title = "Throughput before and after"
+        title = "Decode throughput before and after"
         found.append({"title": title, "note": _WHISKERS, "svg": bars(title, "tok/s", groups)})
     if groups := power(trial):
         title, limit = "Mean power of a GPU", _power_limit(events)

@@ -295,6 +295,19 @@ def test_long_lines_and_long_quotes_are_cut_around_the_quote(tmp_path: Path) -> 
     assert len(quoted) < 1400 and "98,800 characters left out, whole in t1.1" in quoted
 
 
+def test_quotes_that_stand_close_share_a_context(tmp_path: Path) -> None:
+    store = ArtifactStore(tmp_path)
+    data = b"".join(b"    line %d\n" % number for number in range(1, 30))
+    first = context(store, data, (9, 9), "line 9").citation
+    cited = [first.model_copy(update={"lines": (at, at), "quote": f"line {at}"}) for at in (9, 4, 20, 9)]
+    ref = ArtifactRef(handle="t1.1", sha256=first.sha256, size=1, label="l", host="h", taken_at=NOW)
+    close, far = Contexts({"t1.1": ref}, store).together(cited)
+    assert [number for number, _ in shown(close)] == list(range(2, 12))
+    assert [text for _, text in shown(close) if "[" in text] == ["[line 4]", "[line 9]"]
+    assert [one.lines for one in (close.citation, *close.also)] == [(9, 9), (4, 4)]
+    assert len(shown(far)) == 5
+
+
 def test_a_lost_or_changed_output_is_told(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path)
     assert "does not stand at these lines" in context(store, b"a\nb\n", (2, 2), "a").why
@@ -326,7 +339,7 @@ def test_a_trial_stands_with_its_change(tmp_path: Path) -> None:
     assert "approved by plain: plain" in text and "confirm failed plain" in text
     assert "equal, 4 compared" in text
     assert "Nothing on the host was changed" not in text
-    assert html.index("Throughput, change by change") < html.index("<h2>Changes")
+    assert html.index("Decode throughput, change by change") < html.index("<h2>Changes")
 
 
 def test_the_outcome_is_said_in_words(tmp_path: Path) -> None:
@@ -349,7 +362,7 @@ def test_an_unfinished_page_shows_what_was_gathered(tmp_path: Path) -> None:
 def test_a_simulated_host_is_said_first(tmp_path: Path) -> None:
     html = page(full(tmp_path / "a", "plain", "kimi-k26-pp8"))
     assert html.index("Simulated host.") < html.index("<h1>")
-    assert "Throughput, change by change, simulated" in Page(html).text
+    assert "Decode throughput, change by change, simulated" in Page(html).text
     assert "imulated" not in Page(page(full(tmp_path / "b", "plain"))).text
 
 
