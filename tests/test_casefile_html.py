@@ -15,6 +15,7 @@ from agent.casefile_html import to_html
 from agent.events import (
     ActionFinished,
     ApprovalGiven,
+    ChangeMoved,
     ConclusionChecked,
     Ended,
     Event,
@@ -402,3 +403,11 @@ def test_cases_can_be_listed_shown_and_opened(tmp_path: Path, monkeypatch: pytes
     assert (listed["session_id"], listed["page"]) == ("t-1", str(folder / "case.html"))
     assert runner.invoke(app, ["cases", "show", "t-1"]).stdout.startswith("# Case file: slow plain")
     assert runner.invoke(app, ["cases", "open", "t-2"]).exit_code != 0
+
+
+def test_changes_that_were_tried_are_told_as_done(tmp_path: Path) -> None:
+    story = full(tmp_path, "plain")
+    assert "<h2>What to do</h2>" in page(story)
+    change = story.ledger.changes["C1"].model_copy(update={"status": "verified"})
+    story.feed(ChangeMoved(change=change))
+    assert "<h2>What was done</h2>" in page(story) and "<h2>What to do</h2>" not in page(story)
