@@ -1,7 +1,7 @@
 """A host with a real systemd and a real sshd: a small Debian tree booted by systemd-nspawn.
 
-The tree is made once by debootstrap and kept in the cache; each host boots a copy of it. Host and container
-share the network, so sshd and engines listen on free ports of this machine's loopback.
+The tree is made once by debootstrap and kept in the cache; each host boots with a layer of its own over it.
+Host and container share the network, so sshd and engines listen on free ports of this machine's loopback.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def booted(folder: Path, units: Mapping[str, str], files: Mapping[str, str]) -> 
     if (problem := why_not()) is not None:
         raise NoNspawn(problem)
     root, keys, port = folder / "root", folder / "keys", free_port()
-    subprocess.run(["cp", "-a", "--reflink=auto", str(tree()), str(root)], check=True, timeout=120)
+    _unpack(tree(), root)
     keys.mkdir()
     write_keys(keys, port)
     _prepare(root, keys, port, units, files)
@@ -152,7 +152,19 @@ def booted(folder: Path, units: Mapping[str, str], files: Mapping[str, str]) -> 
         yield SystemdHost(root, keys, port, process)
     finally:
         _end(process)
+        subprocess.run(["umount", "--lazy", str(root)], capture_output=True, check=False)
         shutil.rmtree(root, ignore_errors=True)
+
+
+def _unpack(source: Path, root: Path) -> None:
+    """Lay a writable folder over the kept tree; copy it where that cannot be mounted."""
+    upper, work = (root.with_name(f"{root.name}-{kind}") for kind in ("upper", "work"))
+    for folder in (root, upper, work):
+        folder.mkdir()
+    layers = f"lowerdir={source},upperdir={upper},workdir={work}"
+    words = ["mount", "-t", "overlay", "overlay", "-o", layers, str(root)]
+    if subprocess.run(words, capture_output=True, check=False).returncode:
+        subprocess.run(["cp", "-a", "--reflink=auto", f"{source}/.", str(root)], check=True, timeout=120)
 
 
 def _prepare(root: Path, keys: Path, port: int, units: Mapping[str, str], files: Mapping[str, str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import re
 from collections.abc import AsyncIterator, Iterator
@@ -26,18 +27,8 @@ WORKED = ("touched", "renamed", "reloaded", "restarted", "ready", "applied")
 UNDONE = ("restoring", "removed", "undone")
 POINTS = (*BEGUN, *WORKED, *UNDONE, "confirmed")
 SCENES = (
-    "good",
-    "bad",
-    "verify",
-    "crash",
-    "slow",
-    "refuse",
-    "death",
-    "middle",
-    "colour",
-    "again",
-    "storm",
-    "lost",
+    *("good", "bad", "verify", "crash", "slow", "refuse", "death", "middle", "colour", "storm"),
+    *("lost", "cut", "worker", "sudo"),
 )
 NAMES = (*SCENES, *(f"point-{name}" for name in POINTS))
 PORTS = {name: free_port() for name in NAMES}
@@ -70,15 +61,29 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SystemdHost]:
         pytest.skip(f"no systemd host: {problem}")
 
 
+@contextlib.asynccontextmanager
+async def linked(machine: SystemdHost, user: str = "root") -> AsyncIterator[Host]:
+    """Connect, and let go again."""
+    link = await connect(dataclasses.replace(machine.target(), user=user), machine.settings)
+    try:
+        yield link
+    finally:
+        await link.close()
+
+
 @pytest.fixture
 async def host(machine: SystemdHost) -> AsyncIterator[Host]:
-    link = await connect(machine.target(), machine.settings)
+    async with linked(machine) as link:
+        await engines_answer(link)
+        yield link
+
+
+async def engines_answer(link: Host) -> None:
+    """Wait until the host has come up whole."""
     for _ in range(100):
         if all([await answers(link, PORTS[name]) for name in ("good", NAMES[-1])]):
-            break
+            return
         await asyncio.sleep(0.2)
-    yield link
-    await link.close()
 
 
 async def run(
@@ -224,17 +229,16 @@ async def test_restart_budget_is_kept(host: Host) -> None:
 
 async def test_lost_link_is_reconciled(machine: SystemdHost, host: Host) -> None:
     plan = await plan_of(host, change("cut.service", "--start-s", None, "1"), PORTS["cut"], LIMIT_S)
-    own = await connect(machine.target(), machine.settings)
-    assert isinstance(own, SshHost)
+    async with linked(machine) as own:
 
-    def cut(line: str) -> None:
-        if "restarting" in line and own._link is not None:
-            own._link.abort()
+        def cut(line: str) -> None:
+            assert isinstance(own, SshHost) and own._link is not None
+            if "restarting" in line:
+                own._link.abort()
 
-    applied = await service.apply(own, plan, plan.digest(), cut)
-    assert applied.outcome == "applied", applied
-    assert (await service.confirm(own, plan)).outcome == "confirmed"
-    await own.close()
+        applied = await service.apply(own, plan, plan.digest(), cut)
+        assert applied.outcome == "applied", applied
+        assert (await service.confirm(own, plan)).outcome == "confirmed"
 
 
 async def test_program_that_died_is_rolled_back_without_waiting_for_the_timer(host: Host) -> None:
@@ -256,16 +260,15 @@ async def test_program_that_died_is_rolled_back_without_waiting_for_the_timer(ho
 async def test_another_account_needs_sudo(machine: SystemdHost, host: Host) -> None:
     script = "useradd -m -p '*' plain; cd /etc/leadline-test; chmod 755 .; chmod 644 authorized_keys"
     assert (await host.exec(["sh", "-c", script])).ok
-    own = await connect(dataclasses.replace(machine.target(), user="plain"), machine.settings)
-    plan = await plan_of(own, change("sudo.service", "--start-s", None, "0.1"), PORTS["sudo"], LIMIT_S)
-    before = await look(host, "sudo.service")
-    with pytest.raises(ToolError, match="may not change units"):
-        await service.apply(own, plan, plan.digest(), lambda line: None)
-    allow = "echo 'plain ALL=(root) NOPASSWD: ALL' >/etc/sudoers.d/plain; chmod 440 /etc/sudoers.d/plain"
-    assert (await host.exec(["sh", "-c", allow])).ok
-    assert (await service.apply(own, plan, plan.digest(), lambda line: None)).outcome == "applied"
-    assert (await service.roll_back(own, plan)).outcome == "rolled_back"
-    await own.close()
+    async with linked(machine, "plain") as own:
+        plan = await plan_of(own, change("sudo.service", "--start-s", None, "0.1"), PORTS["sudo"], LIMIT_S)
+        before = await look(host, "sudo.service")
+        with pytest.raises(ToolError, match="may not change units"):
+            await service.apply(own, plan, plan.digest(), lambda line: None)
+        allow = "echo 'plain ALL=(root) NOPASSWD: ALL' >/etc/sudoers.d/plain; chmod 440 /etc/sudoers.d/plain"
+        assert (await host.exec(["sh", "-c", allow])).ok
+        assert (await service.apply(own, plan, plan.digest(), lambda line: None)).outcome == "applied"
+        assert (await service.roll_back(own, plan)).outcome == "rolled_back"
     assert await look(host, "sudo.service") == before
 
 
