@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from agent.session import Session
 
 UNATTENDED = "--approve"
+QUESTION = "Apply it? [y]es, [n]o, or no with a reason: "
 
 
 def refuse_unattended(hosts: Sequence[str]) -> None:
@@ -43,18 +44,19 @@ async def decide(session: Session, *, unattended: bool) -> Approval | None:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return None
     sys.stderr.write(plan_text(plan, change))
-    answer = await _answer("Apply it? [y]es, [n]o, or no with a reason: ")
-    by = pwd.getpwuid(os.getuid()).pw_name
-    yes = answer.lower() in ("y", "yes")
-    reason = "" if answer.lower() in ("y", "yes", "n", "no", "") else answer
-    decided = Approval(
+    return decision(change, plan, await _answer(QUESTION))
+
+
+def decision(change: Change, plan: ChangePlan, answer: str) -> Approval:
+    """Return what a person's answer decides: only a plain yes approves, any other words deny and say why."""
+    word = answer.strip().lower()
+    return Approval(
         change=change.id,
         digest=plan.digest(),
-        decision="approved" if yes else "denied",
-        by=by,
-        reason=reason,
+        decision="approved" if word in ("y", "yes") else "denied",
+        by=pwd.getpwuid(os.getuid()).pw_name,
+        reason="" if word in ("y", "yes", "n", "no", "") else answer.strip(),
     )
-    return decided
 
 
 def plan_text(plan: ChangePlan, change: Change) -> str:
