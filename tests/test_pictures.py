@@ -14,7 +14,8 @@ from agent.events import ConclusionChecked, Event
 from agent.surfaces.terminal import answer
 from agent.transcript import read_events
 from tests.picture import beyond_the_edge, need_chromium, png, screenshot, terminal_svg
-from tests.test_casefile_html import EVIL, full, page
+from tests.test_casefile import EVIL
+from tests.test_casefile_html import full, page
 from tools.artifacts import ArtifactStore
 
 PICTURES = Path(__file__).parent.parent / "docs" / "pictures"
