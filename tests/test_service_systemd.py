@@ -129,6 +129,10 @@ async def test_good_change_is_kept(host: Host) -> None:
     )
     with pytest.raises(ToolError, match="was applied before"):
         await service.apply(host, plan, plan.digest(), said.append)
+    assert (await host.exec(["rm", "-r", f"/run/leadline/{plan.id}"])).ok  # as a restart of the host does
+    assert (await service.roll_back(host, plan)).outcome == "confirmed"
+    with pytest.raises(ToolError, match=r"exists already|not what the plan was made from"):
+        await service.apply(host, plan, plan.digest(), said.append)
 
 
 async def test_variable_is_set_and_taken_back_byte_for_byte(host: Host) -> None:
@@ -157,7 +161,7 @@ async def test_variable_is_set_and_taken_back_byte_for_byte(host: Host) -> None:
             "(ended with status 2|it ended).*unrecognized arguments: --no-such-flag",
         ),
         ("crash", "--crash-after", "0.1", "(ended with status 1|started again by systemd)"),
-        ("slow", "--start-s", "60", "not ready after"),
+        ("slow", "--start-s", "60", "not ready (after|before the rollback timer)"),
         ("refuse", "--refuse", "true", "answers 500 to a request"),
     ],
 )

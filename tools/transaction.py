@@ -31,6 +31,7 @@ _STATES: dict[str, ChangeState] = {
     "failed": "failed",
     "none": "none",
     "left": "unknown",
+    "kept": "confirmed",
 }
 _DETAILS = {
     "preparing": "nothing was changed yet",
@@ -42,6 +43,7 @@ _DETAILS = {
     "rolled_back": "the old state is back and runs",
     "failed": "the old state was restored but does not run",
     "none": "this host knows nothing of the plan",
+    "kept": "the new state is kept; this host was restarted since",
     "left": "this host was restarted meanwhile: the change is there, without a timer; roll it back",
 }
 _LISTS = ("progress", "notes", "lines")
@@ -74,7 +76,8 @@ begin | recover)
 *)
     if [ ! -e "$dir/transaction.sh" ]; then
         for left in /etc/systemd/system/*.d/90-leadline-"$id".conf; do
-            [ ! -e "$left" ] || { echo state=left; exit 0; }
+            [ ! -e "${left%.conf}.pending" ] || { echo state=left; exit 0; }
+            [ ! -e "$left" ] || { echo state=kept; exit 0; }
         done
         echo state=none
         exit 0

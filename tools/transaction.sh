@@ -27,6 +27,7 @@ unset http_proxy HTTP_PROXY https_proxy all_proxy ALL_PROXY
 dir=$(dirname "$0")
 base=$(dirname "$dir")
 folder=$(dirname "$dropin")
+pending=${dropin%.conf}.pending # lies beside a change that nobody confirmed yet; outlives a restart of the host
 fatal='Scheduler hit an exception|Received sigquit from a child process|EngineDeadError|Segmentation fault|CUDA error|out of memory|Address already in use'
 budget=6
 window=1800
@@ -219,6 +220,7 @@ work() {
     }
     : >"$dir/touched"
     point touched
+    (umask 022 && : >"$pending")
     mv -f "$dropin.tmp" "$dropin" && flush "$folder"
     point renamed
     systemctl daemon-reload 2>"$dir/reload.log" || {
@@ -329,7 +331,7 @@ undo() {
     rm -f "$dropin.tmp"
     why=''
     if [ -e "$dir/touched" ]; then
-        rm -f "$dropin"
+        rm -f "$dropin" "$pending"
         [ ! -e "$dir/made_folder" ] || rmdir "$folder" 2>/dev/null
         flush "$(dirname "$folder")"
         point removed
@@ -362,7 +364,9 @@ rollback() {
     case $(state) in
     rolled_back | confirmed) ;;
     *)
-        if [ "$1" = timer ]; then
+        if [ "$1" = timer ] && [ "$(state)" = restarting ]; then
+            undo timer "$unit was not ready before the rollback timer fired"
+        elif [ "$1" = timer ]; then
             undo timer "nobody confirmed the change before the rollback timer fired"
         else
             undo request "asked for"
@@ -409,11 +413,15 @@ confirm() {
         }
         put state confirmed
         point confirmed
+        rm -f "$pending"
         disarm
         release
         say "confirmed: the change stays"
         ;;
-    confirmed) disarm ;;
+    confirmed)
+        rm -f "$pending"
+        disarm
+        ;;
     esac
     status
 }
