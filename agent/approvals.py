@@ -67,7 +67,7 @@ def give(work: Investigation, approval: Approval, now: datetime | None = None) -
         raise ApprovalRefused(f"{approval.change} was answered already by {trial.given.by}")
     if trial.asked is None or trial.void is not None:
         raise ApprovalRefused(f"{approval.change} does not wait for an approval", do="go on with the thread")
-    if approval.digest not in (trial.made.digest,) or approval.digest != trial.asked.digest:
+    if not approval.digest == trial.made.digest == trial.asked.digest:
         raise ApprovalRefused(
             f"the approval of {approval.change} is for another plan ({approval.digest[:12]}, not "
             f"{trial.made.digest[:12]})",
@@ -76,8 +76,9 @@ def give(work: Investigation, approval: Approval, now: datetime | None = None) -
     if approval.decision == "approved" and (now or datetime.now(UTC)) >= trial.asked.expires_at:
         raise ApprovalRefused(f"the plan of {approval.change} has expired", do="go on: it is planned anew")
     given = ApprovalGiven(turn=work.history.last_turn, **approval.model_dump())
-    work.transcript.append(given, durable=True)
-    return given
+    stored = work.transcript.append(given, durable=True)
+    assert isinstance(stored, ApprovalGiven)  # what was appended, stamped
+    return stored
 
 
 def problem(

@@ -204,7 +204,7 @@ class Session:
         """
         if self._run is not None:
             raise UsageError(f"thread {self.thread} is at work", do="wait until it asks")
-        give(self._work, approval)
+        yield give(self._work, approval)
         async for event in self.ask(None):
             yield event
 

@@ -14,13 +14,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from killed_run import in_fork, kill_after
-from trial_parts import FAULT_POINTS, FakeService, FileHost, go, moves, open_session, results
-
 import agent.driver  # noqa: F401 - imported once here, not in each fork
 from agent.events import ActionStarted
 from agent.session import Session
 from agent.transcript import check_order, read_events
+from tests.killed_run import in_fork, kill_after
+from tests.trial_parts import FAULT_POINTS, FakeService, FileHost, go, moves, open_session, results
 
 Fault = Callable[[str, str], None]
 AT_ONCE = 4

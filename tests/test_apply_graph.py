@@ -5,8 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted_parts import EVIDENCE, HYPOTHESIS, call, turn
-from trial_parts import (
+
+from agent.casefile import build, to_markdown
+from agent.errors import UsageError
+from agent.events import ActionStarted, ChangeMoved, Judged, Measured, PlanMade, ToolFinished, TurnTaken
+from agent.host_lock import HostBusy, host_lock
+from agent.session import Session
+from agent.transcript import check_order, read_events
+from tests.scripted_parts import EVIDENCE, HYPOTHESIS, call, turn
+from tests.trial_parts import (
     FakeService,
     FileHost,
     decision,
@@ -17,13 +24,6 @@ from trial_parts import (
     propose,
     results,
 )
-
-from agent.casefile import build, to_markdown
-from agent.errors import UsageError
-from agent.events import ActionStarted, ChangeMoved, Judged, Measured, PlanMade, ToolFinished, TurnTaken
-from agent.host_lock import HostBusy, host_lock
-from agent.session import Session
-from agent.transcript import check_order, read_events
 from tools.artifacts import ArtifactStore
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trial_parts import FakeService, FileHost, decision, go, moves, open_session, results
 
 from agent.approvals import ApprovalRefused, give
 from agent.events import ActionStarted, ApprovalAsked, ApprovalGiven, ApprovalVoided, PlanMade
 from agent.session import Session
+from tests.trial_parts import FakeService, FileHost, decision, go, moves, open_session, results
 from tools.service_types import ChangePlan
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from killed_trial import PLACES
-from trial_parts import FAULT_POINTS
 
 from agent import experiment
+from tests.killed_trial import PLACES
+from tests.trial_parts import FAULT_POINTS
 
 HERE = Path(__file__).parent
 

@@ -14,7 +14,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from scripted_parts import (
+from agent.approvals import Approval
+from agent.events import Live, ToolFinished
+from agent.experiment import FAULT_POINTS
+from agent.ports import Ports
+from agent.session import Session
+from agent.state import Mode, ToolCall
+from tests.scripted_parts import (
     EVIDENCE,
     HYPOTHESIS,
     TOOLS,
@@ -25,13 +31,6 @@ from scripted_parts import (
     make_settings,
     turn,
 )
-
-from agent.approvals import Approval
-from agent.events import Live, ToolFinished
-from agent.experiment import FAULT_POINTS
-from agent.ports import Ports
-from agent.session import Session
-from agent.state import Mode, ToolCall
 from tools import benchmark
 from tools.contract import HostArgs, Tool, ToolContext, ToolError
 from tools.observe import Observation
