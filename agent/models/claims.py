@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import Any
+
+import re2
 
 from agent.models.explain import as_text, deciding, writes
 from agent.models.views import Facts, Quote, View, find_quote, matches, rows
 
 Claim = dict[str, Any]
+_LITERAL = re2.compile(r"""None|True|False|-?[0-9.]+|"[^"]*"|'[^']*'""")
 
 
 def requested(facts: Facts, name: str) -> Iterator[Claim]:
@@ -22,10 +25,17 @@ def requested(facts: Facts, name: str) -> Iterator[Claim]:
 
 def effective(server_info: Sequence[View], name: str) -> Iterator[Claim]:
     """Claim what the scheduler's own copy of the arguments holds."""
-    quote = find_quote(server_info, rf'"{name}": ?[^,]+')
+    quote = reported(server_info, name)
     if quote is not None:
         value = quote.text.partition(":")[2].strip().strip('"}]')
         yield _setting(f"The server itself reports {name} = {value}.", name, value, "effective", quote)
+
+
+def reported(server_info: Sequence[View], name: str) -> Quote | None:
+    """Quote the pair of a name and its value from what the server reports, without what stands around it."""
+    pattern = rf'"{name}": ?[^,\]}}]+'
+    quote = find_quote(server_info, pattern)
+    return quote and Quote(quote.artifact, re2.search(pattern, quote.text).group(0).strip(), quote.lines)
 
 
 def default(greps: Sequence[View], name: str) -> Iterator[Claim]:
@@ -35,7 +45,10 @@ def default(greps: Sequence[View], name: str) -> Iterator[Claim]:
             text = str(match.get("text", "")).strip()
             if match.get("kind") != "definition" or not text.startswith(f"{name}:") or "=" not in text:
                 continue
-            value = text.rpartition("=")[2].strip().strip("\"'")
+            value = text.rpartition("=")[2].strip()
+            if not _LITERAL.fullmatch(value):
+                continue  # it goes on in the next line, or is computed
+            value = value.strip("\"'")
             says = f"In the installed version {name} is {value} unless something sets it."
             quote = Quote(str(result.get("artifact")), text, _lines(match))
             yield _setting(says, name, value, "default", quote)
@@ -54,18 +67,18 @@ def _setting(says: str, name: str, value: str, layer: str, quote: Quote) -> Clai
 
 
 def guards(
-    facts: Facts, name: str, greps: Sequence[View], server_info: Sequence[View], *, holding_only: bool
+    facts: Facts, name: str, greps: Sequence[View], server_info: Sequence[View], verdicts: Set[str]
 ) -> Iterator[Claim]:
-    """Claim, for the assignments of a setting, whether each holds for this process and what decides that."""
+    """Claim, for the assignments of a setting, whether each runs in this process and what decides that."""
     for result, match in writes(name, greps):
         guard = deciding_guard(match)
-        if guard is None or match.get("restores"):
-            continue
-        if holding_only and match.get("verdict") != "true":
+        if guard is None or match.get("restores") or match.get("verdict") not in verdicts:
             continue
         place = f"{str(result.get('path', '')).rpartition('/')[2]}:{match.get('line')}"
-        verb = {"true": "holds", "false": "does not hold"}.get(str(match.get("verdict")), "cannot be judged")
-        says = f"The assignment of {name} at {place} {verb} here: {guard.get('because', '')}."
+        verb = {"true": "runs here", "false": "does not run here"}.get(
+            str(match.get("verdict")), "may run here"
+        )
+        says = f"The assignment of {name} at {place} {verb}: {guard.get('because', '')}."
         yield guard_claim(says, result, match, guard, facts, server_info)
 
 
@@ -110,7 +123,7 @@ def _fact_quote(
 ) -> Quote | None:
     if fact.get("origin") == "flag":
         return facts.flag_quote(name)
-    if fact.get("origin") == "effective" and (quote := find_quote(server_info, rf'"{name}": ?[^,]+')):
+    if fact.get("origin") == "effective" and (quote := reported(server_info, name)):
         return quote
     if fact.get("text"):
         place = _lines(fact)

@@ -7,11 +7,11 @@ from typing import Any
 
 import re2
 
-from agent.models import claims
-from agent.models.explain import comments_about
+from agent.models import claims, effect
+from agent.models.launch import written_reason
 from agent.models.method import Case, Lead, Step, fill
-from agent.models.proposing import is_cause
-from agent.models.views import Quote, View, find_quote, matches, view_quotes
+from agent.models.proposing import is_cause, ordered_causes
+from agent.models.views import View, find_quote, matches, view_quotes
 from prompts.playbooks import SourceClaim
 
 ATTACH = "Attach a language model: leadline ask HOST SYMPTOM --base-url URL --model NAME."
@@ -20,7 +20,9 @@ ATTACH = "Attach a language model: leadline ask HOST SYMPTOM --base-url URL --mo
 def conclude(case: Case, changes: list[str]) -> Generator[Step, list[View], None]:
     """Conclude; claims that come back are stated as opinion, a refused outcome becomes inconclusive."""
     conclusion = build(case, changes)
-    results = yield Step(str(conclusion["summary"]), [("conclude", conclusion)])
+    results = yield Step(
+        "I conclude; each claim is now held against the stored output.", [("conclude", conclusion)]
+    )
     for _ in range(2):
         answer = results[0] if results else {}
         if answer.get("accepted") is True or not answer:
@@ -52,12 +54,14 @@ def build(case: Case, changes: list[str]) -> dict[str, Any]:
     causes = [lead for lead in case.leads if is_cause(case, lead)]
     refuted = [lead for lead in case.leads if case.statuses.get(lead.id) == "refuted"]
     outcome = outcome_of(case, causes, changes)
-    inherent = [
-        text
+    values = effect.measured(case.load, case.facts)
+    limits = [
+        one
         for lead in case.leads
         if lead.book.role == "inherent" and lead.holds
-        for text in lead.book.inherent
+        for one in lead.book.inherent
     ]
+    said = [effect.fill(one.says, values) for one in effect.applicable(limits, case.facts)]
     return {
         "outcome": outcome,
         "summary": summary(case, outcome, causes),
@@ -65,7 +69,7 @@ def build(case: Case, changes: list[str]) -> dict[str, Any]:
         "claims": list(all_claims(case, causes, refuted)),
         "ruled_out": [{"hypothesis": lead.id, "because": because(lead)} for lead in refuted],
         "changes": changes,
-        "inherent": [" ".join(str(fill(text, case.facts)).split()) for text in inherent],
+        "inherent": [" ".join(str(fill(text, case.facts)).split()) for text in said if text],
         "next_step": next_step(case, outcome, causes),
     }
 
@@ -83,69 +87,113 @@ def outcome_of(case: Case, causes: list[Lead], changes: list[str]) -> str:
 def because(lead: Lead) -> str:
     """Say in a sentence what refuted a lead."""
     found = lead.weighed.against if lead.weighed else []
-    return "; ".join(f"{prediction.says}: {quote.text[:160]}" for prediction, quote in found)
+    return "; ".join(f"{prediction.says} ({_telling(quote.text)})" for prediction, quote in found)
+
+
+def _telling(text: str) -> str:
+    """Return the part of a line that tells: without what a log puts before it, and cut at a comma."""
+    short = text[max(text.find("Decode batch"), 0) :]
+    return short if len(short) <= 130 else short[:130].rpartition(",")[0] + ", ..."
 
 
 def summary(case: Case, outcome: str, causes: list[Lead]) -> str:
-    """Say the outcome in a few sentences."""
-    if outcome == "diagnosed":
-        parts = [f"{number}. {_cause(lead)}" for number, lead in enumerate(causes, start=1)]
-        return "\n".join(parts) + _context(case) + _part_inherent(case)
-    if outcome == "configuration_fine":
-        return (
-            "None of the causes I know holds here: every one is refuted by what the host shows."
-            + _part_inherent(case)
-        )
-    if outcome == "needs_person":
-        flags = [
-            reason.option
-            for lead in causes
-            for reason in (lead.explanation.reasons if lead.explanation else [])
+    """Say the outcome in a few sentences, a line each."""
+    lines = list(_outcome_lines(case, outcome, causes))
+    if outcome in ("diagnosed", "configuration_fine"):
+        lines += [
+            f"But: {lead.book.statement}" for lead in case.leads if lead.book.role == "context" and lead.holds
         ]
-        asked = (
+    lines += _measured(case)
+    if any(lead.book.role == "inherent" and lead.holds for lead in case.leads):
+        lines.append("Part of the symptom is inherent to how the model is split; see the limits.")
+    differs = [str(one) for one in case.facts.service.get("differs") or []]
+    if differs:
+        lines.append(f"What runs is not what the unit's files say: {'; '.join(differs[:4])}.")
+    if others := case.facts.others:
+        more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+        lines.append(
+            f"I looked at pid {case.facts.pid} ({case.facts.unit or 'no unit'}) alone. Also on this host: "
+            f"{', '.join(others[:3])}{more}; name a unit or port in the symptom to ask about another."
+        )
+    return "\n".join(lines)
+
+
+def _outcome_lines(case: Case, outcome: str, causes: list[Lead]) -> Iterator[str]:
+    if outcome == "diagnosed":
+        for number, lead in enumerate(causes, start=1):
+            yield f"{number}. {_cause(lead)}"
+    elif outcome == "configuration_fine":
+        yield "None of the causes I know holds here; what the host shows refutes each."
+    elif outcome == "needs_person":
+        flags = [reason.option for reason in causes[0].explanation.reasons] if causes[0].explanation else []
+        wanted = (
             f" It follows from {', '.join(flags)}, which is wanted, so I propose no change." if flags else ""
         )
-        return causes[0].book.statement + asked
+        yield causes[0].book.statement + wanted
+    else:
+        yield from _nothing_established(case)
+
+
+def _nothing_established(case: Case) -> Iterator[str]:
+    yield "No cause that I know is established."
+    for lead in case.leads:
+        if lead.book.role == "cause" and case.statuses.get(lead.id, "open") == "open":
+            yield f"Not told apart here: {lead.book.statement}"
     odd = [lead.book.settings[0] for lead in case.leads if lead.book.role == "odd" and not lead.refuted]
-    untested = [lead for lead in case.leads if lead.book.role == "cause" and lead.id not in case.statuses]
-    text = "No cause that I know is established."
-    if untested:
-        text += " Untested here: " + " ".join(lead.book.statement for lead in untested)
     if odd:
-        text += (
-            f" Settings that switch something off, their effect on the symptom not shown: {', '.join(odd)}."
-        )
-    return text
+        yield f"Settings that switch something off, their effect on the symptom not shown: {', '.join(odd)}."
+    hidden = [str(row) for row in case.facts.view.get("not_permitted") or []]
+    if hidden:
+        yield f"Not permitted to read: {'; '.join(hidden[:4])}."
+
+
+def _measured(case: Case) -> Iterator[str]:
+    values = effect.measured(case.load, case.facts)
+    told = [
+        f"{values['tok_' + name]} tok/s"
+        + (f" and {values['watts_' + name]} W a GPU" if "watts_" + name in values else "")
+        + f" at concurrency {level}"
+        for name, level in (("one", 1), ("many", case.facts.slots))
+        if "tok_" + name in values
+    ]
+    if not told:
+        return
+    said = re2.search(r"(\d+(?:\.\d+)?) ?(?:tok|tokens?)/s", case.symptom)
+    near = [
+        abs(float(values[key]) / float(said.group(1)) - 1) < 0.15
+        for key in values
+        if said and key.startswith("tok_")
+    ]
+    other = f" The {said.group(0)} of the symptom were not seen." if said and not any(near) else ""
+    yield f"Measured here: {'; '.join(told)}.{other}"
 
 
 def _cause(lead: Lead) -> str:
     """State a cause with the flags that bring it about."""
-    flags = [reason.option for reason in lead.explanation.reasons] if lead.explanation else []
+    flags = [
+        reason.option if reason.value == "true" else f"{reason.option} {reason.value}"
+        for reason in (lead.explanation.reasons if lead.explanation else [])
+    ]
     return f"{lead.book.statement} Here that is {', '.join(flags)}." if flags else lead.book.statement
-
-
-def _context(case: Case) -> str:
-    holding = [lead.book.statement for lead in case.leads if lead.book.role == "context" and lead.holds]
-    return "".join(f"\nBut: {statement}" for statement in holding)
-
-
-def _part_inherent(case: Case) -> str:
-    holds = any(lead.book.role == "inherent" and lead.holds for lead in case.leads)
-    return (
-        "\nPart of the symptom is inherent to how the model is split; see the limits below." if holds else ""
-    )
 
 
 def next_step(case: Case, outcome: str, causes: list[Lead]) -> str:
     """Say what to do next, and who."""
     if outcome == "diagnosed":
-        first = causes[0].book.change
+        first = next((lead.book.change for lead in ordered_causes(case) if lead.book.change), None)
+        shown = f" What shows that it works: {fill(first.mechanism, case.facts)}." if first else ""
+        more = " Then the next change, in the order above." if len(causes) > 1 else ""
         return (
-            "Apply the first change alone in a quiet minute, measure at concurrency 1 and "
-            f"{case.facts.slots} and check its mechanism ({first.mechanism if first else ''}); then the next."
+            "Apply the first change alone, in a quiet minute. Measure at concurrency 1 and "
+            f"{case.facts.slots} before and after.{shown}{more}"
         )
     if outcome == "configuration_fine":
-        return "Measure again under the load that is really served; compare with the limits below."
+        limits = any(lead.book.role == "inherent" and lead.holds for lead in case.leads)
+        return "Measure under the load that is really served" + (
+            ", and compare with the limits above."
+            if limits
+            else "; if it is still slow, " + ATTACH[:1].lower() + ATTACH[1:]
+        )
     if outcome == "needs_person":
         return "Decide whether the settings named are still wanted; then ask again."
     no_load = any("error" in view for key, view in case.probes.items() if key.endswith(".load"))
@@ -157,7 +205,9 @@ def all_claims(case: Case, causes: list[Lead], refuted: list[Lead]) -> Iterator[
     """Yield the claims, each once: layers and guards of the causes, measurements, what refutes the rivals."""
     seen: set[str] = set()
     for claim in _claims(case, causes, refuted):
-        if (key := repr(sorted(claim.items(), key=lambda item: item[0]))) not in seen:
+        # Two hypotheses may rest on one line: it is claimed once, in the words of the likelier.
+        told = {name: value for name, value in claim.items() if name != "says" or "cite" not in claim}
+        if (key := repr(sorted(told.items(), key=lambda item: item[0]))) not in seen:
             seen.add(key)
             yield claim
 
@@ -168,8 +218,8 @@ def _claims(case: Case, causes: list[Lead], refuted: list[Lead]) -> Iterator[dic
     for lead in [*refuted, *(lead for lead in case.leads if lead.book.role == "context" and lead.holds)]:
         for prediction, quote in _decisive(lead):
             yield claims.observed(f"{_sentence(prediction.says)}.", quote)
-    load = [view for key, view in case.probes.items() if key.endswith(".load") and "error" not in view]
-    yield from claims.measurements(load, case.facts.slots)
+        yield from _absences(case, lead, "against")
+    yield from claims.measurements(case.load, case.facts.slots)
     if any(lead.book.role == "inherent" and lead.holds for lead in case.leads):
         yield from claims.duty(case.views(case.leads[0], "server_info"))
 
@@ -184,9 +234,10 @@ def _cause_claims(case: Case, lead: Lead) -> Iterator[dict[str, Any]]:
         yield from claims.requested(case.facts, name)
         yield from claims.default(case.source, name)
         yield from claims.effective(server_info, name)
-        # All assignments of the setting in question; of the others only those that hold.
-        secondary = name != lead.book.settings[0]
-        yield from claims.guards(case.facts, name, case.source, server_info, holding_only=secondary)
+        # Where a value is to be explained, all its assignments; otherwise only those that run.
+        explained = name == lead.book.settings[0] and lead.book.bad_value is not None
+        verdicts = {"true", "false", "unknown"} if explained else {"true"}
+        yield from claims.guards(case.facts, name, case.source, server_info, verdicts)
     for reason in lead.explanation.reasons if lead.explanation else []:
         yield from claims.requested(case.facts, reason.flag)
     for prediction, quote in _decisive(lead):
@@ -199,10 +250,15 @@ def _cause_claims(case: Case, lead: Lead) -> Iterator[dict[str, Any]]:
         value = re2.search(row.value, quote.text) if quote else None
         if quote is not None and value is not None:
             yield claims.seen(f"{_sentence(row.says)}.", row.name, value.group(1), quote)
-    for missing in lead.book.absences:
-        for view in case.views(lead, missing.probe):
-            yield from claims.absence(f"{_sentence(missing.says)}.", view)
+    yield from _absences(case, lead, "for")
     yield from _written_reasons(case, lead)
+
+
+def _absences(case: Case, lead: Lead, favours: str) -> Iterator[dict[str, Any]]:
+    for missing in lead.book.absences:
+        if missing.favours == favours:
+            for view in case.views(lead, missing.probe):
+                yield from claims.absence(f"{_sentence(missing.says)}.", view)
 
 
 def _source_claims(case: Case, source: SourceClaim) -> Iterator[dict[str, Any]]:
@@ -224,14 +280,14 @@ def _source_claims(case: Case, source: SourceClaim) -> Iterator[dict[str, Any]]:
 
 
 def _written_reasons(case: Case, lead: Lead) -> Iterator[dict[str, Any]]:
-    text = str(case.unit_text.get("stdout", ""))
-    for comment in comments_about(lead.book.settings[0], text) if lead.book.settings else []:
+    for reason in lead.explanation.reasons if lead.explanation else []:
+        comment = written_reason(reason.option, reason.flag, case.unit_file_text)
         for quote in view_quotes(case.unit_text):
-            if quote.text == comment:
-                yield claims.observed(
-                    "The unit's own file says why it was set.", Quote(quote.artifact, comment)
-                )
-                return
+            if comment is not None and quote.text == comment.text:
+                place = f"{comment.path} line {comment.line}"
+                says = f"{place} has a comment that may say why {reason.option} was set."
+                yield claims.observed(says, quote)
+                break
 
 
 def _sentence(text: str) -> str:

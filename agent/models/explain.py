@@ -21,6 +21,8 @@ class Reason:
     path: str = ""
     eliminated: bool = False
     """True when every other assignment was judged not to run, and this one could not be judged alone."""
+    beside: tuple[str, ...] = ()
+    """Other flags that the override needs as well; undoing one of them is enough."""
 
     @property
     def option(self) -> str:
@@ -43,8 +45,13 @@ def as_text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def explain(setting: str, bad_value: str, facts: Facts, greps: Sequence[View]) -> Explanation:
-    """Find every launch flag that gives ``setting`` the value, itself or by an override that holds."""
+def explain(
+    setting: str, bad_value: str, facts: Facts, greps: Sequence[View], keep: Sequence[str] = ()
+) -> Explanation:
+    """Find the launch flags that give ``setting`` the value, themselves or by an override that holds.
+
+    Of an override that needs several flags, the innermost that is not to be kept is the reason.
+    """
     reasons = list(_direct(setting, bad_value, facts))
     undecided: list[tuple[View, View]] = []
     holding: list[tuple[View, View]] = []
@@ -53,7 +60,7 @@ def explain(setting: str, bad_value: str, facts: Facts, greps: Sequence[View]) -
             continue
         if match.get("verdict") == "true":
             holding.append((result, match))
-            reasons += _through(result, match, facts, reasons)
+            reasons += _through(result, match, facts, reasons, keep)
         elif match.get("verdict") == "unknown" and not match.get("note"):
             undecided.append((result, match))
     if not reasons:
@@ -95,14 +102,23 @@ def _direct(setting: str, bad_value: str, facts: Facts) -> Iterator[Reason]:
         yield Reason(setting, as_text(facts.flags[setting]), facts.flag_quote(setting))
 
 
-def _through(result: View, match: View, facts: Facts, known: Sequence[Reason]) -> Iterator[Reason]:
+def _through(
+    result: View, match: View, facts: Facts, known: Sequence[Reason], keep: Sequence[str]
+) -> Iterator[Reason]:
     named = {reason.flag for reason in known}
-    for fact in deciding(match):
-        name = str(fact.get("name"))
-        if fact.get("origin") == "flag" and name not in named:
-            named.add(name)
-            path = str(result.get("path", ""))
-            yield Reason(name, as_text(fact.get("value")), facts.flag_quote(name), match, path)
+    given = {
+        str(fact.get("name")): fact
+        for guard in rows(match, "guards")
+        for fact in rows(guard, "decided_by")
+        if fact.get("origin") == "flag"
+    }
+    free = [name for name in given if name not in keep] or list(given)
+    if not free or named & set(given):
+        return
+    name = free[-1]
+    beside = tuple(other for other in given if other != name)
+    value = as_text(given[name].get("value"))
+    yield Reason(name, value, facts.flag_quote(name), match, str(result.get("path", "")), beside=beside)
 
 
 def deciding(match: View) -> Iterator[Mapping[str, Any]]:
@@ -116,23 +132,3 @@ def deciding(match: View) -> Iterator[Mapping[str, Any]]:
         if key not in seen:
             seen.add(key)
             yield fact
-
-
-def where_it_stands(option: str, unit_text: str) -> tuple[str, str] | None:
-    """Return file and line of the last place in ``systemctl cat`` output that holds the option."""
-    path, found = "", None
-    for line in unit_text.splitlines():
-        if line.startswith("# /"):
-            path = line[2:].strip()
-        elif option in line.replace("=", " ").split() and not line.lstrip().startswith("#"):
-            found = (path, line.strip())
-    return found
-
-
-def comments_about(setting: str, unit_text: str) -> list[str]:
-    """Return comment lines of the unit's files that share a word with the setting: why it was set."""
-    words = {word for word in setting.split("_") if len(word) > 3} - {"disable", "enable", "size"}
-    lines = [line.strip() for line in unit_text.splitlines() if line.lstrip().startswith(("#", ";"))]
-    return [
-        line for line in lines if not line.startswith("# /") and any(word in line.lower() for word in words)
-    ]

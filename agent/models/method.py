@@ -6,7 +6,7 @@ judged source; launch flags that switch something off become hypotheses even whe
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,7 @@ import re2
 from agent.models.explain import Explanation, explain
 from agent.models.reading import definition_grep, readers_grep, writes_grep
 from agent.models.views import Facts, Quote, View, find_quote, rows
-from agent.models.weighing import Weighed, weigh
+from agent.models.weighing import Weighed, compare, weigh
 from prompts.playbooks import FlagCondition, Playbook, Prediction
 
 Call = tuple[str, dict[str, Any]]
@@ -68,12 +68,25 @@ class Case:
         """Return the views in which a prediction of the lead looks for its quote."""
         if probe == "source":
             return self.source
-        view = self.probes.get(probe if probe in COMMON else f"{lead.book.name}.{probe}")
+        if probe == "server_info":
+            # Where the server does not answer, its command line is what is left of its settings.
+            return [self.probes[name] for name in COMMON if name in self.probes]
+        view = self.probes.get(f"{lead.book.name}.{probe}")
         return [view] if view is not None else []
 
+    @property
+    def load(self) -> list[View]:
+        """Return what load was measured."""
+        return [view for key, view in self.probes.items() if key.endswith(".load") and "error" not in view]
 
-COMMON = ("server_info",)
-"""Probes that every playbook shares."""
+    @property
+    def unit_file_text(self) -> str:
+        """Return what ``systemctl cat`` printed, or an empty text."""
+        return str(self.unit_text.get("stdout") or "")
+
+
+COMMON = ("server_info", "cmdline")
+"""Probes that every playbook shares, the better source of settings first."""
 
 
 def select(books: Sequence[Playbook], facts: Facts, symptom: str) -> list[Playbook]:
@@ -91,70 +104,17 @@ def _applies(book: Playbook, facts: Facts, symptom: str) -> bool:
 
 
 def _flag_holds(condition: FlagCondition, facts: Facts) -> bool:
-    from agent.models.weighing import compare
-
     value = facts.flags.get(condition.name)
-    if condition.op == "present":
-        return value is not None
+    match condition.op:
+        case "present" | "absent":
+            return (value is not None) == (condition.op == "present")
+        case "is" | "is_not":
+            return (str(value) == condition.text) == (condition.op == "is")
     try:
-        return compare(float(str(value)), condition.op, condition.value)
+        number = condition.default if value is None else float(str(value))
     except ValueError:
         return False
-
-
-SWITCHES_OFF = re2.compile(r"^(disable|no|skip|enforce)_|_(off|disabled)$|eager")
-"""Launch flags whose name says that they switch something off."""
-
-
-def odd_settings(facts: Facts, covered: set[str]) -> Iterator[Playbook]:
-    """Make a lead of every launch flag that switches something off and that no playbook covers."""
-    for place, (name, value) in enumerate(sorted(facts.flags.items())):
-        if value is True and SWITCHES_OFF.search(name) and name not in covered:
-            yield _odd(name, 100 + place, str(facts.engine.get("engine")))
-
-
-def _odd(name: str, rank: int, engine: str) -> Playbook:
-    def prediction(number: int, favours: str, says: str, find: str, where: str, kind: str) -> dict[str, Any]:
-        check = {"kind": "text", "pattern": find}
-        fields = {"id": f"P{number}", "favours": favours, "says": says, "check": check, "find": find}
-        return fields | {"probe": where, "kind": kind}
-
-    return Playbook.model_validate(
-        {
-            "name": f"flag-{name.replace('_', '-')}"[:64],
-            "description": f"The launch flag for {name} switches something off.",
-            "role": "odd",
-            "rank": rank,
-            "applies_when": {"engines": [engine]},
-            "statement": f"The launch flag --{name.replace('_', '-')} switches something off that the "
-            "installed version has on by default.",
-            "settings": [name],
-            "bad_value": "true",
-            "effective": [name],
-            "probes": {},
-            "predictions": [
-                prediction(
-                    1,
-                    "for",
-                    "the server reports it as set",
-                    f'"{name}": ?true',
-                    "server_info",
-                    "configuration",
-                ),
-                prediction(
-                    2, "for", "the installed source branches on it", rf"\bif .*\.{name}\b", "source", "source"
-                ),
-                prediction(
-                    3,
-                    "against",
-                    "the server reports it as not set",
-                    f'"{name}": ?false',
-                    "server_info",
-                    "configuration",
-                ),
-            ],
-        }
-    )
+    return number is not None and compare(number, condition.op, condition.value)
 
 
 def hypothesise(case: Case) -> Steps:
@@ -174,81 +134,6 @@ def hypothesise(case: Case) -> Steps:
 
 def _stated(prediction: Prediction) -> dict[str, Any]:
     return prediction.model_dump(include={"id", "favours", "says", "check"})
-
-
-def probe(case: Case) -> Steps:
-    """Run every lead's probes in waves: load first and alone, then what waited for it; equal calls once."""
-    pending = {
-        f"{lead.book.name}.{name}": (lead, probe)
-        for lead in case.leads
-        for name, probe in lead.book.probes.items()
-    }
-    done: set[str] = set()
-    common = True
-    while pending:
-        ready = {key: item for key, item in pending.items() if _ready(key, item[1], done)}
-        load = {key: item for key, item in ready.items() if item[1].tool == "benchmark"}
-        wave: dict[str, Call] = {
-            key: (item[1].tool, _filled(item[1].args, case)) for key, item in (load or ready).items()
-        }
-        wave = {key: call for key, call in wave.items() if not _in_vain(key, pending[key][1].after, case)}
-        done |= set(load or ready)
-        pending = {key: item for key, item in pending.items() if key not in done}
-        if common and not load:
-            wave |= common_probes(case)
-            common = False
-        if wave:
-            yield from _run(case, wave)
-    if common:
-        yield from _run(case, common_probes(case))
-
-
-def _ready(key: str, probe: Any, done: set[str]) -> bool:
-    book = key.partition(".")[0]
-    return all(f"{book}.{other}" in done for other in (probe.after, probe.wait_for) if other)
-
-
-def _in_vain(key: str, after: str | None, case: Case) -> bool:
-    """Tell whether the probe this one builds on gave nothing."""
-    before = case.probes.get(f"{key.partition('.')[0]}.{after}", {"error": "not run"})
-    return after is not None and "error" in before
-
-
-def common_probes(case: Case) -> dict[str, Call]:
-    """Return the probes that do not belong to one playbook: effective settings and the unit's text."""
-    names = sorted({name for lead in case.leads for name in lead.book.effective} | set(case.facts.flags))
-    port, unit = case.facts.values()["port"], case.facts.unit
-    quoted = "|".join(re2.escape(name) for name in names)
-    command = f"curl -s -m 5 http://127.0.0.1:{port}/server_info | tr ',' '\\n' | grep -E '\"({quoted})\"'"
-    calls: dict[str, Call] = {"server_info": ("run", {"command": command})}
-    if unit:
-        calls["unit"] = ("run", {"command": f"systemctl cat {unit} --no-pager"})
-    return calls
-
-
-def _run(case: Case, wave: dict[str, Call]) -> Steps:
-    unique: dict[str, Call] = {}
-    for call in wave.values():
-        unique.setdefault(repr(call), call)
-    says = (
-        "I put load on the server and watch it."
-        if "benchmark" in repr(list(unique))
-        else "I look at what runs."
-    )
-    results = yield Step(says, list(unique.values()))
-    by_call = dict(zip(unique, results, strict=False))
-    for key, call in wave.items():
-        case.probes[key] = by_call.get(repr(call), {"error": "no answer"})
-    case.unit_text = case.probes.get("unit", case.unit_text)
-
-
-def _filled(value: Any, case: Case) -> Any:
-    """Fill braces in a probe's arguments; a text that is one number becomes a number."""
-    if isinstance(value, dict):
-        return {key: _filled(item, case) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_filled(item, case) for item in value]
-    return fill(value, case.facts) if isinstance(value, str) else value
 
 
 def fill(text: str, facts: Facts) -> Any:
@@ -297,7 +182,9 @@ def cite(case: Case) -> Steps:
         if evidence:
             calls.append(("hypothesis", {"update": [{"id": lead.id, "evidence": evidence}]}))
         if lead.holds and lead.book.settings and lead.book.bad_value is not None:
-            lead.explanation = explain(lead.book.settings[0], lead.book.bad_value, case.facts, case.source)
+            lead.explanation = explain(
+                lead.book.settings[0], lead.book.bad_value, case.facts, case.source, lead.book.keep
+            )
     if calls:
         results = yield Step("I hold what I found against what each hypothesis predicted.", calls)
         for view in results:

@@ -7,7 +7,9 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 
 from agent.models import ToolSchema
 from agent.models.concluding import ATTACH, conclude
-from agent.models.method import Case, Lead, Step, cite, hypothesise, odd_settings, probe, read_source, select
+from agent.models.method import Case, Lead, Step, cite, hypothesise, read_source, select
+from agent.models.odd import odd_settings
+from agent.models.probing import probe
 from agent.models.proposing import propose
 from agent.models.views import Facts, View, parse_view, rows
 from agent.state import AssistantTurn, Message, ToolCall
@@ -69,7 +71,7 @@ class PlaybookModel:
         """Replay the method over the results so far and return its next step."""
         symptom = next((str(message["content"]) for message in messages if message["role"] == "user"), "")
         rounds = list(_rounds(messages))
-        facts = [Facts.of(view) for view in rounds[0]] if rounds else []
+        facts = [Facts.of(view, symptom) for view in rounds[0]] if rounds else []
         steps = investigate(symptom, facts)
         number = 0
         step = next(steps, None)

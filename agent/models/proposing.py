@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from typing import Any
 
-from agent.models.explain import Reason, where_it_stands
+from agent.models import effect
+from agent.models.claims import deciding_guard
+from agent.models.explain import Reason, writes
+from agent.models.launch import standing, written_reason
 from agent.models.method import Case, Lead, Step, fill
-from agent.models.views import View
+from agent.models.views import View, rows
+from prompts.playbooks import ChangeTemplate
 
 ROLLBACK = "Restore the unit and its drop-ins as they are now, reload, and restart once."
+BY_HAND = "Stop the process and start it again with the command line that it has now."
 Plan = dict[str, Any]
 
 
@@ -20,12 +25,20 @@ def is_cause(case: Case, lead: Lead) -> bool:
     )
 
 
+def ordered_causes(case: Case) -> list[Lead]:
+    """Return the causes in the order of their changes: what is expected to fail last, to hold nothing up."""
+    causes = [lead for lead in case.leads if is_cause(case, lead)]
+    return sorted(causes, key=lambda lead: bool(warned(case, lead)))
+
+
 def propose(case: Case) -> Generator[Step, list[View], list[str]]:
     """Propose each cause's change, the likeliest first; return the ids of the changes."""
-    plans = [plan for lead in case.leads if is_cause(case, lead) for plan in plans_of(case, lead)]
+    plans: list[Plan] = []
+    for lead in ordered_causes(case):
+        plans += plans_of(case, lead, first=not plans)
     if not plans:
         return []
-    listed = "\n".join(f"- {_diff(plan)}: {plan['predicted_effect']}" for plan in plans)
+    listed = "\n".join(f"{number}. {_diff(plan)}" for number, plan in enumerate(plans, start=1))
     results = yield Step(
         f"These are the smallest changes that follow, in this order:\n{listed}",
         [("propose_change", plan) for plan in plans],
@@ -33,48 +46,71 @@ def propose(case: Case) -> Generator[Step, list[View], list[str]]:
     return [str(result["change"]) for result in results if result.get("change")]
 
 
+def warned(case: Case, lead: Lead) -> list[Lead]:
+    """Return what holds on this host and speaks against the change of a cause."""
+    return [other for other in case.leads if other.book.concerns == lead.book.name and other.holds]
+
+
 def _diff(plan: Plan) -> str:
-    return f"{plan['setting']} {plan['from_value'] or '(not set)'} -> {plan['to_value'] or '(left out)'}"
+    before, after = plan["from_value"], plan["to_value"]
+    if after is None:
+        return f"take out {plan['setting']}{'' if before == 'true' else f' {before}'}"
+    return f"set {plan['setting']} {after}" + (f" instead of {before}" if before else "")
 
 
-def plans_of(case: Case, lead: Lead) -> Iterator[Plan]:
+def plans_of(case: Case, lead: Lead, *, first: bool) -> Iterator[Plan]:
     """Yield the changes that undo a cause: each flag that brings the value about, or the playbook's own."""
     template = lead.book.change
     if template is None:
         return
-    reasons = lead.explanation.reasons if lead.explanation else []
-    reasons = [reason for reason in reasons if reason.flag not in lead.book.keep]
     if template.to_value is not None:
         name = template.setting.removeprefix("--").replace("-", "_")
         present = case.facts.flags.get(name)
         value = None if present is None else str(present)
-        yield _plan(case, lead, template.setting, value, str(template.to_value), template.reason)
+        wanted = str(fill(template.to_value, case.facts)).replace("{fullest}", str(fullest(case)))
+        if value != wanted:
+            why = template.reason
+            if value is not None:
+                why += " " + standing(template.setting, case.facts, case.unit_file_text)
+            yield _plan(case, lead, (template.setting, value, wanted), why, first=first)
         return
+    reasons = lead.explanation.reasons if lead.explanation else []
     for reason in reasons:
-        yield _plan(case, lead, reason.option, reason.value, None, _why(case, lead, reason))
+        if reason.flag not in lead.book.keep:
+            change = (reason.option, reason.value, None)
+            yield _plan(case, lead, change, _why(case, lead, reason), first=first)
+            first = False
+
+
+def fullest(case: Case) -> int:
+    """Return the fullest batch that a decode line counts, rounded up to a power of two."""
+    counts = [
+        int(row.get("running_req") or 0) for view in case.probes.values() for row in rows(view, "decode")
+    ]
+    return int(1 << (max([1, *counts]) - 1).bit_length())
 
 
 def _why(case: Case, lead: Lead, reason: Reason) -> str:
     setting = lead.book.settings[0]
-    text = f"{setting} has its value from {reason.option}"
-    if reason.override is not None:
-        text += f", through the assignment at {reason.path.rpartition('/')[2]}:{reason.override.get('line')}"
-        text += ", the only one left that may run" if reason.eliminated else ""
-    place = where_it_stands(reason.option, str(case.unit_text.get("stdout", "")))
-    if place is not None:
-        text += f"; it stands in {place[0]}"
-    return f"{text}. {lead.book.change.reason}" if lead.book.change else text
+    text = lead.book.change.reason if lead.book.change else ""
+    if reason.override is None:
+        text += f" {reason.option} is what sets {setting}."
+    else:
+        place = f"{reason.path.rpartition('/')[2]}:{reason.override.get('line')}"
+        means = "the only assignment left that may run" if reason.eliminated else "which runs here"
+        text += f" {reason.option} {reason.value} is what sets {setting}, at {place}, {means}."
+    if reason.beside:
+        also = ", ".join("--" + name.replace("_", "-") for name in reason.beside)
+        text += f" It needs {also} as well, which can stay."
+    return f"{text} {standing(reason.option, case.facts, case.unit_file_text)}".strip()
 
 
 def _plan(
-    case: Case, lead: Lead, setting: str, from_value: str | None, to_value: str | None, reason: str
+    case: Case, lead: Lead, change: tuple[str, str | None, str | None], reason: str, *, first: bool
 ) -> Plan:
     template = lead.book.change
     assert template is not None
-    cautions = list(lead.book.cautions)
-    for other in case.leads:
-        if other.book.concerns == lead.book.name and other.holds:
-            cautions = [*other.book.cautions, *cautions]
+    setting, from_value, to_value = change
     return {
         "unit": case.facts.unit or f"process {case.facts.pid} (started by hand)",
         "setting": setting,
@@ -82,8 +118,53 @@ def _plan(
         "to_value": to_value,
         "reason": reason,
         "hypotheses": [lead.id],
-        "predicted_effect": str(fill(template.predicted_effect, case.facts)),
+        "predicted_effect": _predicted(case, lead, template, first=first),
         "mechanism": str(fill(template.mechanism, case.facts)),
-        "rollback": ROLLBACK,
-        "cautions": cautions,
+        "rollback": ROLLBACK if case.facts.unit else BY_HAND,
+        "cautions": list(_cautions(case, lead, setting)),
     }
+
+
+def _predicted(case: Case, lead: Lead, template: ChangeTemplate, *, first: bool) -> str:
+    text = " ".join(str(fill(template.predicted_effect, case.facts)).split())
+    if warned(case, lead):
+        return f"Expected to fail here, see the first caution. Only if it does not: {text}"
+    limits = [one for other in case.leads if other.holds for one in other.book.inherent]
+    limits = effect.applicable(limits, case.facts)
+    values = effect.measured(case.load, case.facts)
+    return text + effect.promise(template, values, limits, first=first)
+
+
+def _cautions(case: Case, lead: Lead, setting: str) -> Iterator[str]:
+    for other in case.leads:
+        if other.book.concerns == lead.book.name:
+            if other.holds:
+                yield from other.book.cautions
+            elif not other.refuted and other.book.if_open:
+                yield other.book.if_open
+    comment = written_reason(setting, lead.book.settings[0], case.unit_file_text)
+    if comment is not None and lead.book.bad_value == "true":
+        now = case.facts.view.get("driver") or {}
+        cuda = (
+            f" Now the driver is {now.get('nvidia')}, its CUDA {now.get('cuda')}." if now.get("cuda") else ""
+        )
+        words = comment.text.lstrip("#; ")
+        yield (
+            f"Find out whether it is still needed. {comment.path} line {comment.line} has the comment "
+            f'"{words}"; that is its author\'s word, not checked.{cuda}'
+        )
+    elif lead.book.bad_value == "true":
+        yield "Find out why it was set before it goes; no comment in the unit's files says why."
+    yield from (" ".join(text.split()) for text in lead.book.cautions)
+    yield from _staying(case, lead)
+
+
+def _staying(case: Case, lead: Lead) -> Iterator[str]:
+    """Name the cause's other settings that keep their value, and the assignment that runs."""
+    for name in lead.book.settings[1:]:
+        for result, match in writes(name, case.source):
+            if match.get("verdict") == "true" and not match.get("restores"):
+                place = f"{str(result.get('path', '')).rpartition('/')[2]}:{match.get('line')}"
+                because = (deciding_guard(match) or {}).get("because", "nothing guards it")
+                yield f"{name} stays as it is: {place} sets it here, since {because}."
+                break

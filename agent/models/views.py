@@ -55,10 +55,10 @@ class Facts:
     engine: View = field(default_factory=dict)
 
     @classmethod
-    def of(cls, view: View) -> Facts:
-        """Take the first engine process of the host as the one that is meant."""
+    def of(cls, view: View, symptom: str = "") -> Facts:
+        """Take the engine process that the symptom names most of, the first one when it names none."""
         engines = rows(view, "engines")
-        return cls(view, engines[0] if engines else {})
+        return cls(view, max(engines, key=lambda one: _named(one, symptom), default={}))
 
     @property
     def host(self) -> str:
@@ -75,6 +75,35 @@ class Facts:
     def unit(self) -> str:
         """Return the unit of the engine process, or an empty text when it has none."""
         return str(self.engine.get("unit") or "")
+
+    @property
+    def service(self) -> View:
+        """Return the unit's row, or nothing when the process has no unit."""
+        found = [row for row in rows(self.view, "services") if row.get("unit") == self.unit]
+        return found[0] if found and self.unit else {}
+
+    @property
+    def log_file(self) -> str:
+        """Return the file that a process without a unit writes its output to, if it is one."""
+        path = str(self.engine.get("stdout") or "")
+        plain = re2.fullmatch(r"/[\w./@:+=,-]+", path) is not None
+        return path if plain and not self.unit and not path.startswith(("/dev/", "/proc/")) else ""
+
+    @property
+    def others(self) -> list[str]:
+        """Return the other engine processes of the host, as a person names them."""
+        return [
+            f"{row.get('engine')} in {row.get('unit') or 'no unit'} (pid {row.get('pid')})"
+            for row in rows(self.view, "engines")
+            if row.get("pid") != self.engine.get("pid")
+        ]
+
+    @property
+    def names(self) -> str:
+        """Return what the model and the GPUs are called, a name a line."""
+        gpus = [str(row.get("name")) for row in rows(self.view.get("hardware") or {}, "gpus")]
+        served = [str(self.flags.get(name, "")) for name in ("model_path", "model", "served_model_name")]
+        return "\n".join([*served, *gpus])
 
     @property
     def pid(self) -> int:
@@ -98,8 +127,17 @@ class Facts:
         found |= {"unit": self.unit, "pid": str(self.pid), "slots": str(self.slots)}
         return found | {
             "port": str(self.engine.get("port") or 30000),
+            "address": self._address(),
             "taken_at": str(self.view.get("taken_at", "")),
         }
+
+    def _address(self) -> str:
+        """Return an address at which the engine listens, on the host itself."""
+        port = self.engine.get("port")
+        bound = [str(row.get("address")) for row in rows(self.view, "ports") if row.get("port") == port]
+        anywhere = {"0.0.0.0", "::", "127.0.0.1"} & set(bound)
+        found = "127.0.0.1" if anywhere or not bound else bound[0]
+        return f"[{found}]" if ":" in found else found
 
     def flag_quote(self, name: str) -> Quote | None:
         """Quote a launch flag with its value from the command line of the process."""
@@ -115,16 +153,24 @@ class Facts:
         return None
 
 
+def _named(engine: View, symptom: str) -> int:
+    """Count what a symptom says of an engine: its unit, port, model, kind, and how it is split."""
+    flags = engine.get("flags") if isinstance(engine.get("flags"), dict) else {}
+    assert isinstance(flags, dict)
+    model = str(flags.get("served_model_name") or flags.get("model_path") or flags.get("model") or "")
+    said = symptom.lower()
+    words = [str(engine.get("engine")), str(engine.get("unit") or "").removesuffix(".service")]
+    words += [str(engine.get("port")), str(engine.get("pid")), model.rpartition("/")[2]]
+    words += [f"{kind}{flags[f'{kind}_size']}" for kind in ("pp", "tp", "dp") if f"{kind}_size" in flags]
+    return sum(re2.search(rf"(?i)\b{re2.escape(word)}\b", said) is not None for word in words if word)
+
+
 def view_quotes(view: View) -> Iterator[Quote]:
     """Yield every line of text that a journal, run, grep or read_file view shows, with its place."""
-    artifact = str(view.get("artifact") or "")
     for key in ("decode", "shown"):
         for row in rows(view, key):
             yield _row_quote(view, row)
-    if artifact:
-        for text in str(view.get("stdout") or view.get("text") or "").splitlines():
-            if text.strip():
-                yield Quote(artifact, text.strip())
+    yield from _printed(view)
     yield from match_quotes(view)
 
 
@@ -172,9 +218,24 @@ def _fullest(view: View) -> Iterator[Quote]:
     batches = rows(view, "decode")
     if batches:
         yield _row_quote(view, max(batches, key=lambda row: int(row.get("running_req") or 0)))
+    elif lines := [quote for quote in _printed(view) if _RUNNING.search(quote.text)]:
+        yield max(lines, key=lambda quote: int(_RUNNING.search(quote.text).group(1)))
 
 
 def _newest(view: View) -> Iterator[Quote]:
     shown = rows(view, "shown")
     if shown:
         yield _row_quote(view, max(shown, key=lambda row: str(row.get("last_at") or row.get("at") or "")))
+    elif printed := list(_printed(view)):
+        yield printed[-1]
+
+
+_RUNNING = re2.compile(r"#running-req: ?(\d+)")
+
+
+def _printed(view: View) -> Iterator[Quote]:
+    """Yield the lines of command output, such as a search of a log that is a file."""
+    if artifact := str(view.get("artifact") or ""):
+        for text in str(view.get("stdout") or view.get("text") or "").splitlines():
+            if text.strip():
+                yield Quote(artifact, text.strip())

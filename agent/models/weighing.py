@@ -35,15 +35,20 @@ class Weighed:
     against: list[tuple[Prediction, Quote]] = field(default_factory=list)
 
     def holds(self, needs_any: Sequence[str]) -> bool:
-        """Tell whether it is supported, and one of the named predictions matched where any are named."""
+        """Tell whether this host supports it, with one of the named predictions where any are named."""
         matched = {prediction.id for prediction, _ in self.supporting}
-        return bool(matched) and not self.against and (not needs_any or bool(matched & set(needs_any)))
+        return self.of_host and not self.against and (not needs_any or bool(matched & set(needs_any)))
+
+    @property
+    def of_host(self) -> bool:
+        """Tell whether anything but source supports it: source is the same wherever the version runs."""
+        return any(prediction.kind != "source" for prediction, _ in self.supporting)
 
     def evidence(self) -> list[dict[str, Any]]:
-        """Return the evidence to cite; when something speaks against it, only that."""
+        """Return the evidence to cite: what speaks against it alone, else what supports it on this host."""
         return [
             {"prediction": prediction.id, "kind": prediction.kind} | quote.cite()
-            for prediction, quote in self.against or self.supporting
+            for prediction, quote in self.against or (self.supporting if self.of_host else [])
         ]
 
     def quote(self) -> Quote | None:

@@ -22,11 +22,13 @@ class _Strict(BaseModel):
 
 
 class FlagCondition(_Strict):
-    """Ask for a launch flag: its value compared as a number, or its plain presence."""
+    """Ask for a launch flag: its value compared as a number or a text, or its plain presence."""
 
     name: str
-    op: Comparison | Literal["present"] = "present"
+    op: Comparison | Literal["present", "absent", "is", "is_not"] = "present"
     value: float = 0
+    text: str = Field(default="", description="What `is` and `is_not` compare with.")
+    default: float | None = Field(default=None, description="Number to compare when the flag is not given.")
 
 
 class AppliesWhen(_Strict):
@@ -66,6 +68,23 @@ class ChangeTemplate(_Strict):
     predicted_effect: str
     mechanism: str
     reason: str
+    ratio: tuple[float, float] | None = Field(
+        default=None,
+        description="Published range of throughput after to before; stated on what was measured.",
+    )
+    at: Literal["one", "slots"] = Field(
+        default="one", description="The concurrency that the ratio is for: 1, or the pipeline's slots."
+    )
+
+
+class Limit(_Strict):
+    """Say what no setting changes; where it names ``{watts_one}`` or the like, once they are measured."""
+
+    says: str
+    where: str = Field(default="", description="RE2 pattern that the model's or a GPU's name must match.")
+    ceiling_tok_s: float | None = Field(
+        default=None, description="No promise for one request goes above this many tok/s."
+    )
 
 
 class SourceClaim(_Strict):
@@ -89,10 +108,11 @@ class Observed(_Strict):
 
 
 class Absence(_Strict):
-    """Name a search that must find nothing for the claim to hold."""
+    """Name a search that must find nothing for the claim to hold, and for which side it speaks."""
 
     probe: str
     says: str
+    favours: Literal["for", "against"] = "for"
 
 
 class Playbook(_Strict):
@@ -124,8 +144,11 @@ class Playbook(_Strict):
     observed: list[Observed] = Field(default_factory=list)
     absences: list[Absence] = Field(default_factory=list)
     change: ChangeTemplate | None = None
-    inherent: list[str] = Field(default_factory=list)
+    inherent: list[Limit] = Field(default_factory=list)
     cautions: list[str] = Field(default_factory=list)
+    if_open: str = Field(
+        default="", description="Caution for the change it concerns when nothing told whether this holds."
+    )
     body: str = Field(default="", description="The text below the front matter, for people and for models.")
 
 
@@ -146,7 +169,7 @@ def _check_references(path: Path, playbook: Playbook) -> None:
     named |= {observed.probe for observed in playbook.observed}
     for probe in playbook.probes.values():
         named |= {other for other in (probe.after, probe.wait_for) if other}
-    unknown = named - set(playbook.probes) - {"server_info", "source"}
+    unknown = named - set(playbook.probes) - {"server_info", "source", "unit"}
     if unknown:
         raise PlaybookError(f"{path.name}: probes: not defined: {', '.join(sorted(unknown))}")
     if playbook.name != path.stem:
