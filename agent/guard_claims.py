@@ -20,7 +20,9 @@ from agent.quotes import Found, StoredText
 from tools.contract import ToolError
 
 Truth = bool | None
-_OWNERS = frozenset({"self", "cls", "args", "server_args", "config", "cfg", "options", "params"})
+_OWNERS = frozenset(
+    {"self", "cls", "args", "server_args", "config", "model_config", "cfg", "options", "params"}
+)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {

@@ -14,7 +14,7 @@ Literal = bool | int | float | str | None
 
 _NUMBER = re.compile(r"[-+]?(\d[\d_]*\.?\d*|\.\d+)([eE][-+]?\d+)?")
 _LABELS = r"(?:\{[^{}]*\})?"
-_TYPE = r"[A-Za-z_][\w.]*(?:\[[^=]*?\])?"
+_TYPE = r"[A-Za-z_][\w.]*(?:\[(?:[^=]|=(?=[^\s=]))*?\])?"
 _SEPARATORS = (
     re.compile(rf"""\s*:\s*{_TYPE}(?:\s*\|\s*{_TYPE})*\s+=\s+"""),
     re.compile(rf"""["']?\s*{_LABELS}\s*(?:[:=](?!=))\s*"""),

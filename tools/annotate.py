@@ -85,7 +85,7 @@ def _best_span(hit: Hit) -> tuple[int, int]:
 def _resolver(place: Place, way: list[Step]) -> tuple[Resolver, bool]:
     if place.judge is None:
         return (lambda node: None), False
-    return resolver_at(place.judge.definitions, place.module, place.path, way)
+    return resolver_at(place.judge.definitions, place.module, place.path, way, place.judge.launched)
 
 
 def _judged(place: Place, condition: ast.expr, resolve: Resolver, inside: bool) -> Judgement:

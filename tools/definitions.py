@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -25,6 +26,8 @@ class Engine:
     calls: tuple[str, ...] = ()
     scope: str = ""
     """Files below this folder of the package run in the serving process and use these settings."""
+    copied: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """By the object they are copied into: switches that stay on there when the launch line gives them."""
 
 
 ENGINES: Final = {
@@ -36,7 +39,13 @@ ENGINES: Final = {
         ("get_global_server_args", "get_server_args"),
         "srt/",
     ),
-    "vllm": Engine("vllm", "engine/arg_utils.py", "EngineArgs", ("engine_args",)),
+    "vllm": Engine(
+        "vllm",
+        "engine/arg_utils.py",
+        "EngineArgs",
+        ("engine_args",),
+        copied={"model_config": frozenset({"enforce_eager"})},
+    ),
 }
 
 

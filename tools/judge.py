@@ -7,6 +7,7 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from tools.definitions import HIDDEN, Definitions, Overwrite, is_secret
@@ -182,9 +183,16 @@ def inside_resolver(definitions: Definitions) -> Resolver:
 
 
 def resolver_at(
-    definitions: Definitions, module: Module, path: str, way: list[Step]
+    definitions: Definitions,
+    module: Module,
+    path: str,
+    way: list[Step],
+    launched: Mapping[str, Any] = MappingProxyType({}),
 ) -> tuple[Resolver, bool]:
-    """Return the resolver for a place in a file (``path`` below the package), and whether it is inside."""
+    """Return the resolver for a place in a file (``path`` below the package), and whether it is inside.
+
+    Switches that are ``launched`` may also be read from the objects that they are copied into.
+    """
     engine, cls = definitions.engine, enclosing_class(way)
     if path == engine.file:
         inside = cls is not None and cls.name == engine.cls
@@ -196,9 +204,18 @@ def resolver_at(
     def resolve(node: ast.expr) -> str | None:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
             return aliases.get(node.attr)
-        return _through_name(definitions, node)
+        return _through_name(definitions, node) or _copied(definitions, node, launched)
 
     return resolve, False
+
+
+def _copied(definitions: Definitions, node: ast.expr, launched: Mapping[str, Any]) -> str | None:
+    """Resolve ``anything.model_config.X`` for a switch that the launch line turns on."""
+    if not isinstance(node, ast.Attribute) or launched.get(node.attr) is not True:
+        return None
+    holder = node.value
+    name = holder.attr if isinstance(holder, ast.Attribute) else getattr(holder, "id", "")
+    return node.attr if node.attr in definitions.engine.copied.get(name, ()) else None
 
 
 def _nothing(node: ast.expr) -> str | None:
