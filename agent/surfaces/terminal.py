@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from statistics import fmean
+from time import monotonic
 from typing import TYPE_CHECKING, assert_never
 
 from agent.events import (
@@ -33,7 +35,7 @@ from agent.events import (
     TurnTaken,
     UserMessage,
 )
-from agent.state import Conclusion, HypothesisStatus, LevelComparison, TrialVerdict
+from agent.state import Change, Conclusion, HypothesisStatus, LevelComparison, TrialVerdict
 from tools.display import printable
 
 if TYPE_CHECKING:
@@ -54,12 +56,22 @@ _VERDICTS: dict[TrialVerdict, str] = {
 }
 
 
+_OWN = frozenset({"hypothesis", "propose_change", "conclude"})
+"""Calls on the investigation itself: what they change is shown, not that they ran."""
+
+_SLOW_S = 2.0
+_PROGRESS_S = 3.0
+_PLAIN_WIDTH = 140
+
+
 class Terminal:
     """Render events inline; plain lines without colour where stderr is no terminal."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._mid_line = False
+        self._stated: set[str] = set()
+        self._progress: tuple[str, float] = ("", 0.0)
 
     @classmethod
     def on_stderr(cls, *, color: bool | None = None) -> Terminal:
@@ -73,8 +85,8 @@ class Terminal:
         match event:
             case TextDelta(text=text):
                 self._stream(text)
-            case Progress(call=call, text=text):
-                self._line(f"  {call} {text}", "dim")
+            case Progress():
+                self._told(event)
             case ToolFinished():
                 self._finished(event)
             case HypothesisMoved():
@@ -95,8 +107,11 @@ class Terminal:
                 self._line(*_change_line(event))
             case TurnTaken() | EvidenceAdded() | BudgetUsed() | Ended() | UserMessage():
                 self._end_line()
+            case ToolStarted() if event.tool in _OWN:
+                self._end_line()
             case _:
-                self._line(*_one_line(event))
+                text, style = _one_line(event)
+                self._line(self._short(text) if isinstance(event, ToolStarted) else text, style)
 
     def _stream(self, text: str) -> None:
         self._console.print(printable(text), end="", markup=False)
@@ -111,19 +126,32 @@ class Terminal:
         self._end_line()
         self._console.print(printable(text), style=style or None, markup=False)
 
+    def _short(self, text: str) -> str:
+        """Cut a line of progress to the screen; the whole text stands in the case file."""
+        width = self._console.width if self._console.is_terminal else _PLAIN_WIDTH
+        return text if len(text) <= width else text[: width - 3].rstrip() + "..."
+
+    def _told(self, event: Progress) -> None:
+        """Show the progress of a call, but not more often than a person reads."""
+        call, shown_at = self._progress
+        if event.call != call or monotonic() - shown_at >= _PROGRESS_S:
+            self._progress = (event.call, monotonic())
+            self._line(self._short(f"  {event.call} {event.text}"), "dim")
+
     def _finished(self, event: ToolFinished) -> None:
         if event.status == "tool_error":
             self._line(f"  {event.call} not done: {event.view}", "yellow")
-            return
-        kept = f", {len(event.artifacts)} kept" if event.artifacts else ""
-        self._line(
-            f"  {event.call} {event.tool} {event.duration_s:.1f} s, {len(event.view):,} chars{kept}", "dim"
-        )
+        elif event.duration_s >= _SLOW_S:
+            self._line(f"  {event.call} done in {event.duration_s:.0f} s", "dim")
 
     def _moved(self, event: HypothesisMoved) -> None:
         moved = event.hypothesis
-        arrow = f"{event.before} -> {moved.status}" if event.before else moved.status
-        self._line(f"  {moved.id} {arrow}: {moved.statement}", _STYLES[moved.status])
+        if moved.id in self._stated:
+            self._line(self._short(f"  {moved.id} {moved.status}: {moved.statement}"), _STYLES[moved.status])
+            return
+        self._stated.add(moved.id)
+        status = "" if moved.status == "open" else f" {moved.status}:"
+        self._line(f"  {moved.id}{status} {moved.statement}", _STYLES[moved.status])
 
     def _judged(self, event: Judged) -> None:
         found = event.comparison
@@ -201,8 +229,7 @@ def _one_line(
         case ToolStarted(call=call, describe=describe, tool=tool):
             return f"  {call} {describe or tool}", "cyan"
         case ChangeMoved(change=change):
-            value = f"{change.from_value or '(not set)'} -> {change.to_value or '(left out)'}"
-            return f"  {change.id} {change.status}: {change.setting} {value} on {change.unit}", "magenta"
+            return f"  {change.id} {change.status}: {edit(change)}", "magenta"
         case SystemNote(text=text) | Failed(error=text):
             return f"  {text}", "yellow"
         case Resumed(process=process):
@@ -211,12 +238,34 @@ def _one_line(
             assert_never(event)
 
 
-def answer(conclusion: Conclusion, case_files: list[str]) -> str:
+def edit(change: Change) -> str:
+    """Return a change as a person would say it."""
+    before, after = change.from_value, change.to_value
+    if after is None:
+        return f"take {change.setting}{_value(before)} out of {change.unit}"
+    instead = f" instead of {before}" if before not in (None, "true") else ""
+    return f"set {change.setting}{_value(after)}{instead} in {change.unit}"
+
+
+def _value(value: str | None) -> str:
+    return "" if value in (None, "true") else f" {value}"
+
+
+def answer(conclusion: Conclusion, case_files: list[str], changes: Sequence[Change] = ()) -> str:
     """Return the answer as a person reads it on stdout."""
     parts = [f"{conclusion.outcome}: {conclusion.summary}"]
+    named = [change for change in changes if change.id in conclusion.changes]
+    if named:
+        rows = [
+            f"- {change.id}: {edit(change)}\n  {change.reason}\n  Expected: {change.predicted_effect}"
+            for change in named
+        ]
+        parts.append("Changes, in this order:\n" + "\n".join(rows))
     if conclusion.inherent:
         parts.append("Limits no setting changes:\n" + "\n".join(f"- {text}" for text in conclusion.inherent))
     if conclusion.next_step:
         parts.append(f"Next: {conclusion.next_step}")
-    parts.append("Case file: " + ", ".join(case_files))
+    beside = [name.rpartition("/")[2] for name in case_files[1:]]
+    more = f" (beside it: {', '.join(beside)})" if beside else ""
+    parts.append(f"Case file: {case_files[0]}{more}" if case_files else "Case file: none")
     return printable("\n\n".join(parts)) + "\n"
