@@ -13,6 +13,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -81,8 +82,10 @@ def _last_line(services: Services, unit: str) -> str:
     return next(own, "it printed nothing")
 
 
-async def _until_idle(door: Door, limit_s: float) -> None:
-    """Return when nobody has been connected for so long."""
+async def _until_idle(door: Door, limit_s: float, up: asyncio.Task[None]) -> None:
+    """Return when, once the host is up, nobody has been connected for so long."""
+    await asyncio.wait([up])
+    door.idle_since = max(door.idle_since, time.monotonic())
     while (left := limit_s - door.idle_s) > 0:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(door.changed.wait(), max(left, 0.1) if not door.connections else None)
@@ -121,7 +124,7 @@ async def _main(listener: socket.socket, config: dict[str, Any], report: Report)
         acceptor = await sshd.serve(listener, config["host_key"], door, children)
         report.say("ssh")
         up = asyncio.create_task(_bring_up(services, config, report))
-        idle = asyncio.create_task(_until_idle(door, config["idle_s"]))
+        idle = asyncio.create_task(_until_idle(door, config["idle_s"], up))
         stop = asyncio.create_task(ended.wait())
         await asyncio.wait([idle, stop], return_when=asyncio.FIRST_COMPLETED)
         up.cancel()
