@@ -26,6 +26,9 @@ PROPOSE_CHANGE: Final = "propose_change"
 AT_ONCE = 6
 """Calls that run side by side; a connection carries about 8 channels."""
 
+DEEPEST = 40
+"""Levels of lists and objects in the arguments of a call; no tool takes more than a few."""
+
 M = TypeVar("M", bound=Args)
 Status = Literal["ok", "tool_error"]
 
@@ -181,15 +184,31 @@ def _is_read(work: Investigation, call: ToolCall) -> bool:
 
 
 def _parsed(call: ToolCall) -> dict[str, Any]:
+    """Return the arguments of a call; `ToolError` for what is no object, or could not be stored and sent."""
     try:
         raw = json.loads(call.arguments or "{}")
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ToolError(
             f"arguments are not JSON ({error}); they began {call.arguments[:120]!r}; send one JSON object"
         ) from error
     if not isinstance(raw, dict):
         raise ToolError(f"arguments must be one JSON object, not {call.arguments[:120]!r}")
+    _check_values(raw)
     return raw
+
+
+def _check_values(raw: dict[str, Any]) -> None:
+    """Refuse what neither a transcript nor a command can hold: endless nesting, half a surrogate pair."""
+    level: list[Any] = [raw]
+    for _ in range(DEEPEST):
+        lists = [item if isinstance(item, list) else item.values() for item in level]
+        level = [item for items in lists for item in items if isinstance(item, dict | list)]
+    if level:
+        raise ToolError(f"arguments are nested deeper than {DEEPEST} levels; send the fields of the schema")
+    try:
+        json.dumps(raw, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise ToolError("arguments hold half a surrogate pair (\\ud800 to \\udfff); send text") from error
 
 
 def _host(work: Investigation, fields: Mapping[str, Any]) -> str | None:

@@ -69,6 +69,6 @@ def _wire_arguments(text: str) -> str:
     """Return arguments a server's chat template can parse; what the model really wrote is in the result."""
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return "{}"
     return text if isinstance(value, dict) else "{}"

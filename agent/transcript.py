@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -81,7 +82,7 @@ class Transcript:
             clean, line = self._clean(event.model_copy(update=place))
             stored.append(clean)
             lines += line
-        _write_all(self._descriptor, lines)
+        self._write(lines)
         if durable:
             os.fsync(self._descriptor)
         self._events += stored
@@ -89,6 +90,18 @@ class Transcript:
             for follower in self._followers:
                 follower(event)
         return stored
+
+    def _write(self, lines: bytearray) -> None:
+        """Write lines whole or not at all: after half of one, none that follows could be read."""
+        size = os.fstat(self._descriptor).st_size
+        try:
+            _write_all(self._descriptor, lines)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._descriptor, size)
+            raise TranscriptError(
+                f"cannot write {self.path}: {error.strerror}", do="make room there, then resume the thread"
+            ) from error
 
     def sync(self) -> None:
         """Wait until everything written is on the disk."""
@@ -134,8 +147,11 @@ def _masked(value: Any, redact: Redactor, keep: frozenset[str], field: str = "")
     if not isinstance(value, str):
         return value
     if field == "arguments" and (parsed := _object_in(value)) is not None:
-        clean = _masked(parsed, redact, frozenset())
-        return value if clean == parsed else json.dumps(clean, ensure_ascii=False)
+        try:
+            clean = _masked(parsed, redact, frozenset())
+            return value if clean == parsed else json.dumps(clean, ensure_ascii=False)
+        except RecursionError:
+            pass  # Nested beyond reason: it is no call that could be carried out, and is masked as one text.
     return redact(value.encode("utf-8", "replace")).decode("utf-8", "replace")
 
 
@@ -272,7 +288,7 @@ def _strings(value: Any, keep: frozenset[str], field: str = "") -> Iterator[str]
 def _object_in(text: str | bytes) -> dict[str, Any] | None:
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
 

@@ -94,6 +94,9 @@ async def test_repeated_ids_of_a_model_are_told_apart(tmp_path: Path) -> None:
     [
         (ToolCall(id="x", name="look", arguments='{"text": "a'), "not JSON"),
         (ToolCall(id="x", name="look", arguments="[1]"), "one JSON object"),
+        (ToolCall(id="x", name="look", arguments="[" * 200_000), "not JSON"),
+        (ToolCall(id="x", name="look", arguments='{"text":' + "[" * 900 + "]" * 900 + "}"), "nested deeper"),
+        (ToolCall(id="x", name="look", arguments='{"text": "\\ud800"}'), "surrogate"),
         (ToolCall(id="", name="look", arguments='{"txt": "a"}'), "txt: Extra inputs"),
         (ToolCall(id="x", name="lok", arguments="{}"), "did you mean look"),
         (ToolCall(id="x", name="look", arguments='{"text": "refuse"}'), "look at something else"),

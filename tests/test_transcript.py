@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import resource
+import signal
 import stat
 from pathlib import Path
 
@@ -24,6 +26,7 @@ from agent.events import (
 from agent.state import Citation, Evidence, ToolCall
 from agent.transcript import Transcript, check_order, json_schema, main, mask, read_events
 from tests.scripted_parts import STORY, again, begin, essence, make_settings, plain, run
+from tools.redact import redact
 
 STARTED = Started(
     thread="x", product="0", recorded="scripted", symptom="slow", hosts=["here"], mode="read-only"
@@ -206,3 +209,32 @@ async def test_two_runs_of_one_script_say_the_same(tmp_path: Path) -> None:
     one, two = (essence(session.events) for session in sessions)
     ordered = [sorted(json.dumps(event, sort_keys=True) for event in events) for events in (one, two)]
     assert ordered[0] == ordered[1]
+
+
+def test_a_full_disk_leaves_only_whole_lines(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.jsonl", STARTED)
+    transcript = Transcript(path, plain)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 100, limits[1]))
+        with pytest.raises(TranscriptError, match="make room"):
+            transcript.append(result(view="x" * 10_000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+    transcript.append(UserMessage(text="there is room again"))
+    transcript.close()
+    assert [event.type for event in read_events(path)] == ["started", "user_message"]
+
+
+def test_secrets_in_arguments_nested_beyond_reason_are_masked(tmp_path: Path) -> None:
+    for deep in (900, 200_000):
+        text = '{"api_key": "not-for-1-disk", "more": ' + "[" * deep + "]" * deep + "}"
+        turn = TurnTaken(turn=1, model="m", tool_calls=[ToolCall(id="a", name="n", arguments=text)])
+        folder = tmp_path / str(deep)
+        folder.mkdir()
+        transcript = Transcript(folder / "transcript.jsonl", redact)
+        transcript.append_all([STARTED, turn])
+        transcript.close()
+        assert b"not-for-1-disk" not in (folder / "transcript.jsonl").read_bytes()
