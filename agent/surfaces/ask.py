@@ -13,38 +13,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent import threads
-from agent.config import Settings, load_settings
+from agent.config import Settings
 from agent.errors import ExitCode, UsageError
 from agent.events import Ended, Live, Started
-from agent.models.select import PLAYBOOK, model_of
-from agent.state import Conclusion, Mode
+from agent.models.select import model_of
+from agent.state import Change, Conclusion
 from agent.surfaces.approving import decide, refuse_unattended
-from agent.surfaces.targets import is_fresh, is_lab, open_host, release, say
+from agent.surfaces.opening import OpenOptions, give_back, open_hosts, resume, settings_of, start
+from agent.surfaces.targets import say
 
 if TYPE_CHECKING:
     from agent.session import Session
 
 
-OWNED = "started-host"
-"""File in a session's folder that names the host started for it, for `--resume` and for its end."""
-
-
-@dataclass(frozen=True, slots=True)
-class AskOptions:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskOptions(OpenOptions):
     """Hold what the command line asked for."""
 
-    host: str
     symptom: str
-    resume: str | None
-    mode: Mode
     approve: bool
-    allow_in_flight: bool
-    model: str | None
-    base_url: str | None
-    allow_load: bool | None
-    send_rg: bool
-    max_turns: int | None
-    timeout_s: float | None
     out: Path | None
     output: str
     quiet: bool
@@ -61,7 +48,7 @@ def run(options: AskOptions) -> None:
 async def _run(options: AskOptions) -> ExitCode:
     if not options.symptom and options.resume is None:
         raise UsageError("say what is wrong", do='for example: leadline ask HOST "decode is slow: 24 tok/s"')
-    settings = _settings(options)
+    settings = settings_of(options)
     _check_approve(options, settings)
     show = _view(options)
     async with AsyncExitStack() as stack:
@@ -75,7 +62,7 @@ async def _run(options: AskOptions) -> ExitCode:
                 show(event)
         code = _finish(options, session)
         if session.ended is not None:
-            _give_back(session.folder, settings)
+            give_back(session.folder, settings)
         return code
 
 
@@ -91,47 +78,13 @@ def _check_approve(options: AskOptions, settings: Settings) -> None:
         raise UsageError(f"--approve has no meaning in mode {options.mode}", do="add --mode apply")
 
 
-def _settings(options: AskOptions) -> Settings:
-    named = {"model": options.model, "base_url": options.base_url}
-    settings = load_settings(**{name: value for name, value in named.items() if value is not None})
-    if options.base_url is not None and settings.model == PLAYBOOK:
-        raise UsageError("--base-url without a model", do="name one that it serves with --model")
-    tools = settings.tools.model_copy(
-        update={
-            "allow_load": _allow_load(options, settings),
-            "allow_in_flight": options.allow_in_flight or settings.tools.allow_in_flight,
-            "allow_send_rg": options.send_rg or settings.tools.allow_send_rg,
-        }
-    )
-    limits = {"max_turns": options.max_turns, "max_wall_s": options.timeout_s}
-    given = {name: value for name, value in limits.items() if value is not None}
-    return settings.model_copy(update={"tools": tools, **given})
-
-
-def _allow_load(options: AskOptions, settings: Settings) -> bool:
-    if options.allow_load is not None:
-        return options.allow_load
-    return settings.tools.allow_load or is_lab(options.host)
-
-
 async def _open(options: AskOptions, settings: Settings, stack: AsyncExitStack) -> Session:
-    from agent.session import Session
-
-    model = model_of(settings)
-    if options.resume is None:
-        host = await stack.enter_async_context(open_host(options.host, settings, _progress(options)))
-        scenario = options.host.partition(":")[2].partition("#")[0] if is_lab(options.host) else None
-        session = Session.start(
-            settings, model, {host.name: host}, options.symptom, options.mode, scenario=scenario
-        )
-        if is_fresh(options.host):
-            (session.folder / OWNED).write_text(host.name)
-        return session
-    started = threads.started(settings, options.resume)
-    hosts = {}
-    for name in started.hosts:
-        hosts[name] = await stack.enter_async_context(open_host(name, settings, _progress(options)))
-    return Session.resume(settings, options.resume, model, hosts)
+    # The model is chosen first: a wrong one is told before a host is started or reached.
+    model_of(settings)
+    hosts = await open_hosts(options, settings, stack, _progress(options))
+    if options.resume is not None:
+        return resume(options.resume, settings, hosts)
+    return start(options, settings, hosts, options.symptom)
 
 
 def _progress(options: AskOptions) -> Callable[[str], None]:
@@ -151,14 +104,6 @@ def _view(options: AskOptions) -> Callable[[Live], None]:
 def _print_event(event: Live) -> None:
     sys.stdout.write(event.model_dump_json() + "\n")
     sys.stdout.flush()
-
-
-def _give_back(folder: Path, settings: Settings) -> None:
-    """End the host that this investigation started; one that a person started stays."""
-    owned = folder / OWNED
-    if owned.is_file():
-        release(owned.read_text(), settings)
-        owned.unlink()
 
 
 def _handle_signals(session: Session) -> None:
@@ -181,7 +126,7 @@ def _finish(options: AskOptions, session: Session) -> ExitCode:
     if ended is None:
         sys.stderr.write(f"stopped; go on with: leadline ask {options.host} --resume {session.thread}\n")
         return ExitCode.TERMINATED
-    conclusion = _conclusion(session)
+    conclusion = conclusion_of(session)
     _print_result(options, session, ended, conclusion, files)
     problem = ended.outcome in ("diagnosed", "needs_person")
     if session.exit_code is ExitCode.DONE and options.exit_code and problem:
@@ -189,21 +134,35 @@ def _finish(options: AskOptions, session: Session) -> ExitCode:
     return session.exit_code
 
 
-def _conclusion(session: Session) -> Conclusion | None:
+def conclusion_of(session: Session) -> Conclusion | None:
+    """Return the last conclusion that the verifier let pass."""
     from agent.events import ConclusionChecked
 
     found = [event for event in session.events if isinstance(event, ConclusionChecked) and event.accepted]
     return found[-1].conclusion if found else None
 
 
+def _changes(session: Session) -> list[Change]:
+    """Return the changes as they ended."""
+    from agent.events import ChangeMoved
+
+    last = {event.change.id: event.change for event in session.events if isinstance(event, ChangeMoved)}
+    return list(last.values())
+
+
+def answer_of(session: Session, ended: Ended, files: list[str]) -> str:
+    """Return the answer of a session that has ended, as a person reads it."""
+    from agent.surfaces.terminal import answer
+
+    plain = Conclusion(outcome=ended.outcome, summary=ended.summary, claims=[])
+    return answer(conclusion_of(session) or plain, files, _changes(session))
+
+
 def _print_result(
     options: AskOptions, session: Session, ended: Ended, conclusion: Conclusion | None, files: list[str]
 ) -> None:
     if options.output == "text":
-        from agent.surfaces.terminal import answer
-
-        shown = conclusion or Conclusion(outcome=ended.outcome, summary=ended.summary, claims=[])
-        sys.stdout.write(answer(shown, files))
+        sys.stdout.write(answer_of(session, ended, files))
         return
     started = session.events[0]
     assert isinstance(started, Started)
