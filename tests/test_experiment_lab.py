@@ -2,15 +2,17 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from agent.config import Settings
 from agent.events import ActionStarted, ChangeMoved, Event, Judged, PlanMade
 from agent.transcript import check_order, read_events
+from evals.lab import hosts
 from tests.lab_fixtures import need_sandbox
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
@@ -21,7 +23,7 @@ TIMER_S = 60.0
 async def leadline(root: Path, *argv: str, until: str = "") -> tuple[int, str]:
     """Run the command line; kill it with SIGKILL once a line of its progress holds ``until``."""
     env = {**os.environ, "LEADLINE_STATE_DIR": str(root), "LEADLINE_EXPERIMENT_TOKENS": "32"}  # noqa: TID251
-    command = [sys.executable, "-m", "agent.surfaces.main", *argv]
+    command = [str(Path(sys.executable).with_name("leadline")), *argv]
     child = await asyncio.create_subprocess_exec(*command, stdout=-3, stderr=-1, env=env)
     assert child.stderr is not None
     said = []
@@ -48,19 +50,27 @@ def trial(events: list[Event], change: str) -> list[str]:
     ]
 
 
+@pytest.fixture
+def state(tmp_path: Path) -> Iterator[Path]:
+    """Give a folder for state, and end the labs that are left in it."""
+    yield tmp_path
+    settings = Settings(state_dir=tmp_path)
+    for lab in hosts.list_labs(settings):
+        hosts.down(lab.id, settings)
+
+
 @pytest.mark.parametrize("fired", [False, True], ids=["timer armed", "timer fired"])
-async def test_killed_while_the_change_is_measured(tmp_path: Path, fired: bool) -> None:
+async def test_killed_while_the_change_is_measured(state: Path, fired: bool) -> None:
     need_sandbox()
-    host = ("ask", "lab:kimi-k26-pp8", "decode is slow: 24 tok/s, GPUs at 85 W of 600 W")
-    code, said = await leadline(tmp_path, *host, "--mode", "apply", "--approve", until="timer extended")
+    asked = ("ask", "lab:kimi-k26-pp8", "decode is slow: 24 tok/s, GPUs at 85 W of 600 W")
+    code, said = await leadline(state, *asked, "--mode", "apply", "--approve", until="timer extended")
     assert code == -9, said
-    found = re.search(r"session (\S+)", said)
-    assert found is not None
+    (thread,) = (path.name for path in (state / "threads").iterdir())
     if fired:
         await asyncio.sleep(TIMER_S + 15)
-    code, said = await leadline(tmp_path, "ask", host[1], "--resume", found.group(1), "--approve")
+    code, said = await leadline(state, "ask", asked[1], "--resume", thread, "--approve")
     assert code == 0, said
-    path = tmp_path / "threads" / found.group(1) / "transcript.jsonl"
+    path = state / "threads" / thread / "transcript.jsonl"
     events = read_events(path)
     check_order(events, path)
     applied = [event.digest for event in events if isinstance(event, ActionStarted) and event.step == "apply"]
