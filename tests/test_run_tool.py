@@ -161,6 +161,41 @@ async def test_secrets_reach_neither_view_nor_store(local: CommandHost, tmp_path
     assert CANARY.encode() not in stored
 
 
+@pytest.mark.parametrize(
+    ("command", "refused"),
+    [
+        ("cut -d= -f2 {}", True),
+        ("cat {} | cut -c9-", True),
+        ("cat {} | tr = ' '", True),
+        ("grep -o '[A-Za-z0-9]*$' {}", True),
+        ("grep -rho '[A-Za-z0-9]*$' {dir}", True),
+        ("tail -c 10 {}", True),
+        ("jq -R . {}", True),
+        ("grep -o -e 'gen [a-z]*' {}", False),
+        ("tr '\\0' '\\n' < {} | tail -n 1", False),
+        ("grep -v key {words}", False),
+        ("sort {words}", False),
+        ("cat {words} | tail -n 1", False),
+    ],
+)
+async def test_secrets_are_not_cut_out_of_their_lines(
+    local: CommandHost, tmp_path: Path, command: str, *, refused: bool
+) -> None:
+    folder = tmp_path / "etc"
+    folder.mkdir()
+    (folder / "env").write_text(f"gen throughput\nAPI_KEY={CANARY}\n")
+    (folder / "words").write_text(f"serve\n--api-key\n{CANARY}\n")
+    names = {"dir": folder, "words": folder / "words"}
+    ctx = context(local, tmp_path)
+    asked = Args(command=command.format(folder / "env", **names))
+    if refused:
+        with pytest.raises(ToolError, match="holds secrets"):
+            await run(ctx, asked)
+    else:
+        assert CANARY not in json.dumps(await run(ctx, asked))
+    assert not any(CANARY.encode() in path.read_bytes() for path in (tmp_path / "store").glob("*"))
+
+
 async def test_what_cannot_be_seen_is_shown_as_an_escape(local: CommandHost, tmp_path: Path) -> None:
     (tmp_path / "odd").write_bytes(b"\x1b[31mred\x1b[0m \xe2\x80\xae a\0b \xff\n")
     view = await run(context(local, tmp_path), Args(command=f"cat {tmp_path}/odd"))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any, Final
 
@@ -100,8 +101,13 @@ def _parts(pattern: bytes) -> re.Pattern[bytes]:
     return re.compile(pattern)
 
 
+_FOUND: ContextVar[set[bytes] | None] = ContextVar("found", default=None)
+
+
 def placeholder(kind: str, value: bytes) -> bytes:
     """Return what stands for a secret: its kind and the start of its digest."""
+    if (found := _FOUND.get()) is not None:
+        found.update(part.strip() for part in value.split(b"\n") if b"PRIVATE KEY-----" not in part)
     return b"<masked:%s:%s>" % (kind.encode(), hashlib.sha256(value).hexdigest()[:6].encode())
 
 
@@ -114,6 +120,17 @@ def redact(data: bytes) -> bytes:
     for pattern in (_PAIR, _NAMED, _TOKEN, _FLAG):
         data = _named(pattern, data)
     return data
+
+
+def secrets_in(data: bytes) -> set[bytes]:
+    """Return the secrets that `redact` would mask, a line each: to mask them elsewhere, never to be kept."""
+    found: set[bytes] = set()
+    token = _FOUND.set(found)
+    try:
+        redact(data)
+    finally:
+        _FOUND.reset(token)
+    return {value for value in found if value and not _MASKED.fullmatch(value)}
 
 
 def _keys(data: bytes) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from tools.contract import Capture, Host, HostArgs, Result, Tool, ToolContext, T
 from tools.display import printable
 from tools.policy import Decision, judge
 from tools.policy_paths import read_denied, tree_denied
+from tools.reshaped import conceal, reshapes, secrets_behind
 
 if TYPE_CHECKING:
     from tools.contract import ArtifactRef
@@ -149,17 +151,20 @@ async def run(ctx: ToolContext, args: Args) -> dict[str, Any]:
     enter = entered(args, ctx)
     await _check_links(host, enter, decision)
     argv = list(decision.argv[0]) if decision.direct else ["sh", "-c", decision.rendered]
+    secrets = await secrets_behind(host, enter, decision) if reshapes(decision) else set()
     result = await host.exec([*enter, *argv], timeout_s=args.timeout_s)
     _check_entered(enter, result)
-    return view(ctx, decision, result)
+    return view(ctx, decision, result, secrets)
 
 
-def view(ctx: ToolContext, decision: Decision, result: Result) -> dict[str, Any]:
-    """Keep what was printed and return the view of it."""
+def view(
+    ctx: ToolContext, decision: Decision, result: Result, secrets: Collection[bytes] = ()
+) -> dict[str, Any]:
+    """Keep what was printed, without ``secrets``, and return the view of it."""
     path, first_line = source_of(decision)
     ended = result.outcome == "exited" and not result.truncated
     out = ctx.keep(
-        whole_lines(result.stdout),
+        conceal(whole_lines(result.stdout), secrets),
         host=result.host,
         label=decision.rendered,
         taken_at=result.started_at,
@@ -170,7 +175,7 @@ def view(ctx: ToolContext, decision: Decision, result: Result) -> dict[str, Any]
     err: ArtifactRef | None = None
     if result.stderr.total:
         err = ctx.keep(
-            whole_lines(result.stderr),
+            conceal(whole_lines(result.stderr), secrets),
             host=result.host,
             label=f"{decision.rendered} (stderr)",
             taken_at=result.started_at,
