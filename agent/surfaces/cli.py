@@ -140,6 +140,48 @@ def ask(
 
 
 @app.command()
+def chat(
+    host: HostArgument,
+    resume: Annotated[
+        str | None, typer.Option(help="Go on with an investigation: its id, see `leadline sessions list`.")
+    ] = None,
+    mode: Annotated[
+        ModeChoice,
+        typer.Option(
+            help="read-only looks; propose also writes proposals; apply tries each one that you approve."
+        ),
+    ] = ModeChoice.READ_ONLY,
+    model: Annotated[
+        str | None,
+        typer.Option("--model", "-m", help="`playbook` (built in), or the name of a model at --base-url."),
+    ] = None,
+    base_url: Annotated[
+        str | None,
+        typer.Option(help="OpenAI-compatible endpoint, such as http://gpu1:30000/v1. Key: LEADLINE_API_KEY."),
+    ] = None,
+    allow_load: Annotated[
+        bool | None,
+        typer.Option(
+            "--allow-load/--no-load",
+            help="May a benchmark send requests to the server? Default: on lab hosts only.",
+        ),
+    ] = None,
+) -> None:
+    """Investigate in a conversation: say what is wrong, watch, interrupt, steer, decide, ask on.
+
+    Example: leadline chat gpu1 --model NAME --base-url http://gpu1:30000/v1
+    """
+    from agent.surfaces.chat import run
+    from agent.surfaces.opening import OpenOptions
+
+    run(
+        OpenOptions(
+            host=host, resume=resume, mode=mode.value, model=model, base_url=base_url, allow_load=allow_load
+        )
+    )
+
+
+@app.command()
 def tool(
     host: HostArgument,
     name: Annotated[str, typer.Argument(help="facts, run, grep, read_file, journal or benchmark.")],

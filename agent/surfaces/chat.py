@@ -1,0 +1,122 @@
+"""Run `leadline chat`: connect, talk over one session, leave it so that it can be gone on with."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import Mapping
+from contextlib import AsyncExitStack, ExitStack
+from typing import TYPE_CHECKING
+
+from agent import threads
+from agent.config import Settings
+from agent.errors import ExitCode
+from agent.models.select import PLAYBOOK, model_of
+from agent.surfaces import opening
+from agent.surfaces.conversation import Conversation
+from agent.surfaces.input_line import Lines, PipedLines, TypedLines
+from agent.surfaces.opening import OpenOptions
+from agent.surfaces.screen import Screen, WholeLines
+from agent.surfaces.slash import names
+from agent.surfaces.targets import is_fresh, release, say
+from tools.contract import Host
+
+if TYPE_CHECKING:
+    from agent.session import Session
+
+HISTORY = "chat-history"
+
+
+def run(options: OpenOptions) -> None:
+    """Talk, and leave with an exit code of ``docs/cli.md``."""
+    code = asyncio.run(_run(options))
+    if code is not ExitCode.DONE:
+        raise SystemExit(int(code))
+
+
+async def _run(options: OpenOptions) -> ExitCode:
+    settings = opening.settings_of(options)
+    model_of(settings)
+    async with AsyncExitStack() as stack:
+        lines, screen = doors(settings, stack)
+        hosts = await opening.open_hosts(options, settings, stack, say)
+        unused = stack.enter_context(ExitStack())
+        if options.resume is None and is_fresh(options.host):
+            unused.callback(release, next(iter(hosts)), settings)
+
+        def begin(symptom: str) -> Session:
+            session = opening.start(options, settings, hosts, symptom)
+            unused.pop_all()
+            return session
+
+        session = None
+        if options.resume is not None:
+            session = opening.resume(options.resume, settings, hosts)
+        else:
+            _greet(screen, options, settings, hosts)
+        talk = Conversation(
+            lines,
+            screen,
+            begin,
+            session,
+            place=f"{', '.join(hosts)} · {_mode(options, settings)}",
+            hears=settings.model != PLAYBOOK,
+        )
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(number, talk.terminate)
+        try:
+            return await talk.hold()
+        finally:
+            await _leave(talk, screen, options, settings)
+
+
+def _mode(options: OpenOptions, settings: Settings) -> str:
+    """Return what may be done; a session keeps the mode that it began with."""
+    return options.mode if options.resume is None else threads.started(settings, options.resume).mode
+
+
+def doors(settings: Settings, stack: AsyncExitStack) -> tuple[Lines, Screen]:
+    """Return where lines come from and where text goes: an input line below it, or plain streams."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return PipedLines(), Screen(None)
+    from prompt_toolkit.patch_stdout import patch_stdout
+
+    shown = WholeLines()
+    typed = TypedLines(settings.state_dir / HISTORY, names(), shown.shown_tail)
+    shown.changed = typed.redraw
+    stack.enter_context(patch_stdout(raw=True))
+    return typed, Screen(shown)
+
+
+def _greet(screen: Screen, options: OpenOptions, settings: Settings, hosts: Mapping[str, Host]) -> None:
+    screen.note(
+        f"Leadline · {', '.join(hosts)} · {options.mode} · {settings.model}. "
+        "Say what is wrong, with the numbers you see; /help lists commands, Ctrl-D leaves"
+    )
+
+
+async def _leave(
+    talk: Conversation,
+    screen: Screen,
+    options: OpenOptions,
+    settings: Settings,
+) -> None:
+    """Give back the session, and a host that was started for it and has served; say how to go on."""
+    session = talk.session
+    if session is None:
+        return
+    await session.close()
+    if not talk.finished:
+        screen.note(f"left unfinished; go on with: {_again(session, options)}")
+        return
+    lent = (session.folder / opening.OWNED).is_file()
+    opening.give_back(session.folder, settings)
+    if lent:
+        screen.note(f"the simulated host is given back; see: leadline cases show {session.thread}")
+    else:
+        screen.note(f"ask on with: {_again(session, options)}")
+
+
+def _again(session: Session, options: OpenOptions) -> str:
+    return f"leadline chat {options.host} --resume {session.thread}"

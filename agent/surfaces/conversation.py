@@ -1,0 +1,269 @@
+"""Hold a conversation over one session: messages, interrupts, decisions, and what was typed meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING
+
+from agent.approvals import Approval, ApprovalRefused
+from agent.errors import ExitCode, LeadlineError
+from agent.events import Ended, Failed, Live, ToolFinished, TurnTaken
+from agent.surfaces import slash
+from agent.surfaces.approving import decision, plan_text
+from agent.surfaces.ask import answer_of
+from agent.surfaces.input_line import Closed, Interrupted, Lines
+from agent.surfaces.opening import OWNED
+from agent.surfaces.records import write_case
+from agent.surfaces.screen import Screen
+from agent.surfaces.targets import is_lab
+from tools.display import printable
+
+if TYPE_CHECKING:
+    from agent.session import Session
+
+DEAF = (
+    "The built-in playbooks cannot answer questions or take advice; a language model can: leave, then "
+    "leadline chat {} --model NAME --base-url URL"
+)
+ASK = "Apply it? y(es), n(o), d(eny with a reason): "
+
+
+class Conversation:
+    """Turn lines into what a session does next, until the person leaves."""
+
+    def __init__(
+        self,
+        lines: Lines,
+        screen: Screen,
+        begin: Callable[[str], Session],
+        session: Session | None = None,
+        *,
+        place: str,
+        hears: bool,
+    ) -> None:
+        self.session = session
+        self._place = place
+        self._lines = lines
+        self._screen = screen
+        self._begin = begin
+        self._hears = hears
+        self._queued: deque[str] = deque()
+        self._open: set[str] = set()
+        self._stopped = False
+        self._leaving = False
+        self._code = ExitCode.DONE
+
+    async def hold(self) -> ExitCode:
+        """Talk until the person leaves; return the exit code for that."""
+        if self.session is not None:
+            self._recap(self.session)
+            if not _ever_ended(self.session):
+                await self._work(self.session, self.session.ask(None))
+        while not self._leaving:
+            text = await self._next()
+            if text:
+                await self._hear(text)
+            elif text is not None and self.session is not None and self._stopped:
+                await self._work(self.session, self.session.ask(None))
+        return self._code
+
+    @property
+    def finished(self) -> bool:
+        """Tell whether the investigation came to its end and nothing is under way."""
+        session = self.session
+        return session is None or (_ever_ended(session) and not self._stopped and session.waiting is None)
+
+    def terminate(self) -> None:
+        """Leave after the step that runs: the answer to SIGTERM."""
+        self._leaving, self._code = True, ExitCode.TERMINATED
+        if self.session is not None:
+            self.session.drain()
+        self._lines.close()
+
+    async def _next(self) -> str | None:
+        """Return the next message: what was queued first; None when there is none."""
+        if self._queued:
+            return self._queued.popleft()
+        try:
+            return (await self._lines.read(f"[{self._place}] {self._asks_for()}> ")).strip()
+        except Interrupted as pressed:
+            self._leaving = not pressed.text
+        except Closed:
+            self._leaving = True
+        return None
+
+    def _asks_for(self) -> str:
+        if self.session is None:
+            return "what is wrong"
+        return "how to go on" if self._stopped else "ask on"
+
+    async def _hear(self, text: str) -> None:
+        if text.startswith("/"):
+            await self._command(text)
+            return
+        if self._screen.typed:
+            self._screen.say(f"> {printable(text)}", "bold")
+        if self.session is None:
+            try:
+                self.session = self._begin(text)
+            except LeadlineError as error:
+                self._screen.note(printable(str(error)), "red")
+                return
+            await self._work(self.session, self.session.ask(None))
+        elif self._hears:
+            await self._work(self.session, self.session.ask(text))
+        else:
+            self._screen.say(DEAF.format(self._again(self.session)), "yellow")
+            if self._stopped:
+                await self._work(self.session, self.session.ask(None))
+
+    async def _command(self, line: str, *, at_work: bool = False) -> None:
+        if line == slash.QUIT:
+            self._leaving = True
+            if self.session is not None:
+                self.session.cancel()
+            return
+        text = slash.answer(self.session, line)
+        if at_work:
+            self._screen.say(text)
+        else:
+            await self._screen.page(text)
+
+    async def _work(self, session: Session, events: AsyncIterator[Live]) -> None:
+        """Let the session go on, deciding on plans as they come, until it stops."""
+        ends = _count_ends(session)
+        while await self._watch(session, events) and session.waiting is not None:
+            approval = await self._decide(session)
+            if approval is None:
+                break
+            events = session.answer(approval)
+        files = write_case(session.folder, session.folder)
+        if session.ended is not None and _count_ends(session) > ends:
+            self._screen.say("\n" + answer_of(session, session.ended, files).rstrip())
+
+    async def _watch(self, session: Session, events: AsyncIterator[Live]) -> bool:
+        """Show events while lines are read beside them; return whether it came to a stop by itself."""
+        self._stopped = False
+        showing = asyncio.create_task(self._show(session, events))
+        try:
+            if self._lines.live:
+                await self._listen(session, showing)
+            await showing
+        except ApprovalRefused as error:
+            self._screen.note(printable(str(error)), "yellow")
+            return await self._watch(session, session.ask(None))
+        except LeadlineError as error:
+            if not isinstance(session.events[-1], Failed):
+                self._screen.note(printable(str(error)), "red")
+            self._stopped = True
+        finally:
+            showing.cancel()
+            await asyncio.wait({showing})
+            self._open.clear()
+        if not self._leaving and not self._lines.live:
+            self._code = session.exit_code
+        if session.exit_code is ExitCode.INTERRUPTED:
+            self._stopped = True
+            self._screen.note("interrupted; what was gathered is kept. Say how to go on, or press Enter")
+        return not self._stopped and not self._leaving
+
+    async def _show(self, session: Session, events: AsyncIterator[Live]) -> None:
+        answering = _ever_ended(session)
+        async for event in events:
+            self._screen.event(event, answering=answering)
+            if isinstance(event, TurnTaken):
+                self._open = {call.id for call in event.tool_calls}
+            elif isinstance(event, ToolFinished):
+                self._open.discard(event.tool_call_id)
+            else:
+                continue
+            if self._queued and self._hears and not self._open:
+                session.drain()
+
+    async def _listen(self, session: Session, showing: asyncio.Task[None]) -> None:
+        """Read lines until what is shown has ended; what is typed by then waits for its turn."""
+        while not showing.done() and not self._leaving:
+            reading = asyncio.create_task(self._lines.read(f"[{self._place}] working> "))
+            await asyncio.wait({showing, reading}, return_when=asyncio.FIRST_COMPLETED)
+            reading.cancel()
+            await asyncio.wait({reading})
+            if reading.cancelled():
+                continue
+            try:
+                text = reading.result().strip()
+            except Interrupted as pressed:
+                self._leaving, self._stopped = self._stopped, True
+                self._lines.keep(pressed.text)
+                session.cancel()
+            except Closed:
+                # At SIGTERM the line is closed as well, and the step that runs is let end.
+                if not self._leaving:
+                    self._leaving = True
+                    session.cancel()
+            else:
+                await self._type_ahead(text)
+
+    async def _type_ahead(self, text: str) -> None:
+        if text.startswith("/"):
+            await self._command(text, at_work=True)
+        elif text:
+            self._queued.append(text)
+            self._screen.note(f"queued, to be sent after this step: {printable(text)}")
+
+    async def _decide(self, session: Session) -> Approval | None:
+        """Return the person's decision on the plan that waits; None leaves it waiting."""
+        asked = session.waiting
+        assert asked is not None  # the caller has looked
+        plan, change = session.plan(asked.change), session.change(asked.change)
+        if not self._screen.typed and not is_lab(plan.host):
+            self._screen.note(
+                f"an approval of {change.id} is needed; answer it at a terminal: "
+                f"leadline chat {plan.host} --resume {session.thread}"
+            )
+            self._leaving, self._code = True, ExitCode.APPROVAL_NEEDED
+            return None
+        self._screen.plan(plan_text(plan, change))
+        try:
+            answer = await self._answer()
+        except (Interrupted, Closed):
+            self._leaving = True
+            return None
+        if self._leaving:
+            return None
+        return decision(change, plan, answer)
+
+    async def _answer(self) -> str:
+        while True:
+            word = (await self._lines.read(ASK, decision=True)).strip()
+            if word.startswith("/"):
+                await self._command(word)
+                if not self._leaving:
+                    continue
+            elif word.lower() in ("d", "deny"):
+                return (await self._lines.read("Reason: ", decision=True)).strip() or "n"
+            elif not word:
+                continue
+            return word
+
+    def _again(self, session: Session) -> str:
+        host = self._place.partition(" ")[0]
+        lent = (session.folder / OWNED).is_file()
+        return host.partition("#")[0] if lent else f"{host} --resume {session.thread}"
+
+    def _recap(self, session: Session) -> None:
+        started = session.events[0]
+        assert started.type == "started"
+        self._screen.note(f"{started.thread} on {', '.join(started.hosts)}: {printable(started.symptom)}")
+        ends = [event for event in session.events if isinstance(event, Ended)]
+        if ends:
+            self._screen.say(answer_of(session, ends[-1], []).rstrip())
+
+
+def _ever_ended(session: Session) -> bool:
+    return _count_ends(session) > 0
+
+
+def _count_ends(session: Session) -> int:
+    return sum(isinstance(event, Ended) for event in session.events)
