@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from agent.actions import EvidenceArgs, HypothesisArgs, HypothesisUpdate, NewHypothesis
 from agent.checks import evaluate, validate
 from agent.events import Event, EvidenceAdded, HypothesisMoved
+from agent.own_words import refuse_own_words
 from agent.quotes import StoredTexts, citation
 from agent.state import (
     Citation,
@@ -149,6 +150,7 @@ class Draft:
         tool = self._ledger.calls[call].tool if call in self._ledger.calls else ""
         if tool in _CANNOT_GIVE[given.kind] or (ref.package and given.kind in {"log", "measurement"}):
             raise ToolError(f"{given.artifact} ({ref.label}) is no evidence of kind {given.kind}")
+        refuse_own_words(tool, ref, given.quote)
         return ref
 
     def _cite(self, ref: ArtifactRef, given: EvidenceArgs, prediction: Prediction) -> tuple[Citation, str]:

@@ -22,6 +22,7 @@ from agent.events import ToolFinished
 from agent.guard_claims import Source, guards, parse, quoted, verdict
 from agent.ledger import Ledger
 from agent.named_values import Literal, flag_on_command_line, gives, literal, plain_name, same_value
+from agent.own_words import refuse_own_words
 from agent.quotes import Found, StoredTexts, citation
 from agent.state import (
     AbsenceClaim,
@@ -134,6 +135,7 @@ class _Verifier:
 
     def _places(self, cite: Cite) -> tuple[ArtifactRef, list[Found]]:
         ref = self._ref(cite.artifact)
+        refuse_own_words(self._calls[ref.handle.split(".")[0]].tool, ref, cite.quote)
         return ref, self._texts.places(ref, cite)
 
     def _found(self, cite: Cite) -> Found:
