@@ -26,6 +26,7 @@ _FORMATS: Final = {
     "find": r"-f?printf",
     "ps": r"[a-z]+=",
     "column": r"-[txJ]*[oN]|--output-separator=?|--table-columns=?",
+    "curl": r"-[a-zA-Z0]*w|--write-out=?",
     "cut": r"--output-delimiter=?",
     "paste": r"-[sz]*d|--delimiters=?",
     "rpm": r"--qf|--queryformat=?",

@@ -211,3 +211,10 @@ def test_folding_masks_ids_but_not_words() -> None:
     b = "req 99 id 0x1 6ba7b810-9dad-11d1-80b4-00c04fd430c8 took 22.75 ms ok True"
     assert fold.masked(a) == fold.masked(b) != fold.masked(b.replace("True", "False"))
     assert fold.masked("deadline facade") == "deadline facade"
+
+
+def test_a_hostile_decode_line_is_read_in_no_time() -> None:
+    text = "Decode batch. " * 20_000 + "#running-req: 1" * 20_000 + "cuda graph: True" * 20_000
+    assert fold.decode_rows([fold.Line(1, None, text)]) == []
+    (row,) = fold.decode_rows([fold.Line(1, None, f"{text} gen throughput (token/s): 24.4, ")])
+    assert (row["running_req"], row["cuda_graph"], row["throughput_median"]) == (1, True, 24.4)

@@ -16,10 +16,14 @@ _VARIABLE = re.compile(
     r"|\b0x[0-9a-f]+\b|\b(?=[a-f]*\d)[0-9a-f]{8,}\b|\d+(?:[.:,/-]\d+)*",
     re.IGNORECASE,
 )
-_DECODE = re.compile(
-    r"Decode batch.*?#running-req: (?P<running>\d+).*?cuda graph: (?P<graph>True|False)"
-    r".*?gen throughput \(token/s\): (?P<rate>[\d.]+)"
+_DECODE = (
+    ("", re.compile(r"Decode batch")),
+    ("running", re.compile(r"#running-req: (\d+)")),
+    ("graph", re.compile(r"cuda graph: (True|False)")),
+    ("rate", re.compile(r"gen throughput \(token/s\): (\d+(?:\.\d+)?)")),
 )
+"""Parts of a decode line in their order; one pattern for all would look for ages through a hostile line."""
+
 _START = re.compile(r"server_args=ServerArgs\(|systemd\[1\]: Started |non-default args: ")
 _MAX_GROUPS = 60
 _JUMP = 1.6
@@ -107,6 +111,20 @@ def starts(lines: Iterable[Line]) -> list[dict[str, Any]]:
     return [{"line": line.number, "at": line.at, "text": line.text[:120]} for line in found[-4:]]
 
 
+def _decoded(text: str) -> dict[str, str] | None:
+    """Return the values of a decode line, None when it is another line."""
+    values: dict[str, str] = {}
+    position = 0
+    for name, pattern in _DECODE:
+        found = pattern.search(text, position)
+        if found is None:
+            return None
+        position = found.end()
+        if name:
+            values[name] = found.group(1)
+    return values
+
+
 def decode_rows(lines: Iterable[Line]) -> list[dict[str, Any]]:
     """Return decode lines by requests running, graph use and level of throughput, newest start first.
 
@@ -117,7 +135,7 @@ def decode_rows(lines: Iterable[Line]) -> list[dict[str, Any]]:
     for line in lines:
         if _START.search(line.text):
             start = line.number
-        elif found := _DECODE.search(line.text):
+        elif found := _decoded(line.text):
             key = (start, int(found["running"]), found["graph"] == "True")
             seen.setdefault(key, []).append((line, float(found["rate"])))
     rows = []
