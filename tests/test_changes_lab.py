@@ -1,0 +1,137 @@
+"""Changes that do nothing or harm, tried on lab hosts: each is rolled back and the case file says why."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.approvals import Approval
+from agent.casefile import build, to_markdown
+from agent.config import Settings
+from agent.events import ChangeMoved, Judged
+from agent.models import ToolSchema
+from agent.models.playbook import PlaybookModel
+from agent.session import Session
+from agent.state import AssistantTurn, Message
+from evals.lab.hosts import Lab
+from tests.lab_fixtures import running
+from tools.artifacts import ArtifactStore
+from tools.host import connect
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
+
+SYMPTOM = "PP8 decode is slow: 24 tok/s, GPUs at 85 W of 600 W"
+
+
+class Stubborn(PlaybookModel):
+    """Follow the method, but put one change of its own choosing last, as a careless model would."""
+
+    def __init__(self, setting: str, to_value: str) -> None:
+        self.change = {"setting": setting, "from_value": None, "to_value": to_value}
+
+    async def next_turn(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[ToolSchema],
+        on_text: Callable[[str], None] = lambda text: None,
+    ) -> AssistantTurn:
+        turn = await super().next_turn(messages, tools, on_text)
+        *others, final = turn.tool_calls
+        if final.name != "propose_change":
+            return turn
+        wanted = json.dumps({**json.loads(final.arguments), **self.change})
+        return turn.model_copy(
+            update={"tool_calls": [*others, final.model_copy(update={"arguments": wanted})]}
+        )
+
+
+def unit_text(lab: Lab) -> str:
+    command = [
+        *lab.ssh_argv,
+        "systemctl cat sglang-kimi.service; ls /etc/systemd/system/sglang-kimi.service.d",
+    ]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=30).stdout
+
+
+def tried(folder: Path, scenario: str, model: PlaybookModel) -> tuple[Session, Lab, str, str]:
+    """Investigate in mode apply and approve every plan; return also the unit's text before and after."""
+    settings = Settings(state_dir=folder / "state", experiment_tokens=32)
+    settings = settings.model_copy(update={"tools": settings.tools.model_copy(update={"allow_load": True})})
+    with running(scenario, settings) as lab:
+        before = unit_text(lab)
+        session = asyncio.run(_investigate(settings, lab, model))
+        return session, lab, before, unit_text(lab)
+
+
+async def _investigate(settings: Settings, lab: Lab, model: PlaybookModel) -> Session:
+    host = await connect(lab.target(), settings)
+    session = Session.start(settings, model, {host.name: host}, SYMPTOM, "apply", scenario=lab.scenario)
+    try:
+        async for _ in session.ask():
+            pass
+        while (asked := session.waiting) is not None:
+            yes = Approval(change=asked.change, digest=asked.digest, decision="approved", by="test")
+            async for _ in session.answer(yes):
+                pass
+    finally:
+        await session.close()
+        await host.close()
+    return session
+
+
+def last(session: Session, kind: type[Any]) -> Any:
+    return [event for event in session.events if isinstance(event, kind)][-1]
+
+
+def markdown(session: Session) -> str:
+    return to_markdown(build(session.events, ArtifactStore(session.folder / "artifacts")))
+
+
+def test_on_the_twin_depth_has_no_effect_and_is_rolled_back(tmp_path: Path) -> None:
+    model = Stubborn("--pp-async-batch-depth", "1")
+    session, _, _, after = tried(tmp_path, "kimi-k26-pp8-onebatch", model)
+    graphs, depth = [event.comparison for event in session.events if isinstance(event, Judged)]
+    assert graphs.kept
+    # Real time on a loaded machine can look slightly worse; a gain there is none.
+    assert not depth.kept and depth.verdict != "improved", depth.why
+    assert depth.levels[0].verdict == "no_effect"
+    assert last(session, ChangeMoved).change.status == "rolled_back"
+    assert "90-leadline" in after and "--pp-async-batch-depth" not in after
+    assert "no effect" in markdown(session)
+
+
+def test_a_depth_that_changes_greedy_outputs_is_refused(tmp_path: Path) -> None:
+    model = Stubborn("--pp-async-batch-depth", "2")
+    session, _, before, after = tried(tmp_path, "kimi-k26-pp8-depth2", model)
+    comparison = last(session, Judged).comparison
+    assert comparison.outputs_equal is False and not comparison.kept
+    assert last(session, ChangeMoved).change.status == "rolled_back"
+    assert after == before
+    assert "outputs" in markdown(session)
+
+
+def test_where_capture_fails_the_host_is_back_as_it_was(tmp_path: Path) -> None:
+    class GraphsOnly(PlaybookModel):
+        async def next_turn(
+            self,
+            messages: Sequence[Message],
+            tools: Sequence[ToolSchema],
+            on_text: Callable[[str], None] = lambda text: None,
+        ) -> AssistantTurn:
+            turn = await super().next_turn(messages, tools, on_text)
+            kept = [call for call in turn.tool_calls if "async-batch-depth" not in call.arguments]
+            proposing = any(call.name == "propose_change" for call in turn.tool_calls)
+            return turn.model_copy(update={"tool_calls": kept}) if proposing else turn
+
+    session, _, before, after = tried(tmp_path, "kimi-k26-pp8-capturefails", GraphsOnly())
+    assert last(session, ChangeMoved).change.setting == "--disable-cuda-graph"
+    assert last(session, ChangeMoved).change.status == "rolled_back"
+    assert after == before and "--disable-cuda-graph" in after
+    assert "apture" in markdown(session)
+    assert session.ended is not None and session.ended.outcome != "fixed"
