@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 
 import agent
+
+_DISK = {
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EROFS,
+    errno.EACCES,
+    errno.EPERM,
+    errno.ENOTDIR,
+    errno.EIO,
+    errno.EFBIG,
+}
 
 
 def main() -> None:
@@ -24,6 +36,25 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         raise SystemExit(ExitCode.ERROR) from None
+    except _disk_errors() as error:
+        _fail(_disk_line(error), ExitCode.ERROR)
+
+
+def _disk_errors() -> tuple[type[Exception], ...]:
+    """Return what a full or forbidden disk raises; sqlite3 is loaded only when something failed."""
+    import sqlite3
+
+    return (OSError, sqlite3.OperationalError)
+
+
+def _disk_line(error: Exception) -> str:
+    """Return the line for a disk that cannot be used; raise any other error again."""
+    if isinstance(error, OSError) and error.errno not in _DISK:
+        raise error
+    name = getattr(error, "filename", None)
+    said = getattr(error, "strerror", None) or str(error)
+    where = f"cannot use {name}: {said}" if name else f"cannot write: {said}"
+    return f"{where}; make room or give rights there, or set LEADLINE_STATE_DIR and XDG_CACHE_HOME"
 
 
 def _fail(line: str, code: int) -> None:
