@@ -18,7 +18,7 @@ from tools.artifacts import ArtifactStore
 from tools.contract import Host, ToolContext, ToolError, ToolSettings
 from tools.definitions import is_secret
 from tools.local import LocalHost
-from tools.process import ProcessFacts, effective_settings, forget_process, load_process
+from tools.process import ProcessFacts, _asked_through, effective_settings, forget_process, load_process
 
 SERVER = """
 import http.server, json, sys
@@ -28,8 +28,15 @@ INFO = {"pp_size": 1, **SECRET, "internal_states": [{"pp_size": 8, "device": "cu
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         found = self.path == sys.argv[sys.argv.index("--answers") + 1]
-        self.send_response(200 if found else 404)
+        self.send_response(200 if found or "?" in sys.argv[-1] else 404)
         self.end_headers()
+        try:
+            if sys.argv[-1] == "?deep":
+                self.wfile.write(b"[" * 200_000)
+            while sys.argv[-1] == "?endless":
+                self.wfile.write(b'"' + b"x" * 65536)
+        except OSError:
+            return
         self.wfile.write(json.dumps(INFO).encode() if found else b"no")
     def log_message(self, *args): pass
 http.server.HTTPServer(("127.0.0.1", port), Handler).serve_forever()
@@ -178,6 +185,19 @@ async def test_a_silent_server_leaves_effective_values_unknown(
         facts = await load(context(tmp_path), pid)
     assert facts.effective == {}
     assert any("effective values are not known" in note for note in facts.notes)
+
+
+@pytest.mark.parametrize("answer", ["?endless", "?deep"])
+async def test_an_answer_without_end_or_sense_is_no_answer(
+    tmp_path: Path, venv: tuple[Path, Path], answer: str
+) -> None:
+    make_package(venv[1])
+    with engine([str(venv[0]), "-m", "sglang.launch_server"], free_port(), answer) as pid:
+        facts = await load(context(tmp_path), pid)
+        assert facts.effective == {}
+        assert facts.package_root is not None
+        asked = await _asked_through(LocalHost("here"), facts)
+    assert asked.effective == {}
 
 
 async def test_what_is_no_engine_is_refused_with_what_to_do(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def _package(gathered: Gathered, pid: str, engine: str) -> dict[str, Any]:
     if "direct_url" in values:
         try:
             out["editable"] = json.loads(values["direct_url"]).get("url")
-        except (ValueError, AttributeError):
+        except (ValueError, AttributeError, RecursionError):
             out["editable"] = values["direct_url"][:200]
     return out
 

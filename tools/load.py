@@ -178,7 +178,7 @@ async def request(target: Target, key: str, words: int) -> Sample:
                 body = (await response.aread()).decode("utf-8", "replace")
                 raise LoadError(f"HTTP {response.status_code}: {body[:160]}")
             await _consume(response, sample)
-    except (httpx2.HTTPError, LoadError, ValueError, TimeoutError, AttributeError) as error:
+    except (httpx2.HTTPError, LoadError, ValueError, TimeoutError, AttributeError, RecursionError) as error:
         sample.error = f"{type(error).__name__}: {error}"[:240]
         sample.ended = time.monotonic()
     return sample

@@ -70,7 +70,7 @@ async def _get(client: Any, path: str) -> str:
 def _parsed(text: str) -> object:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tools.contract import Host, ToolContext, ToolError
 from tools.definitions import HIDDEN, is_secret
 from tools.launch_line import Flag, engine_of, flags, mask
 
+if TYPE_CHECKING:
+    import httpx2
+
 _SCRIPT = Path(__file__).with_suffix(".sh")
 _LIMIT_S = 15.0
+_ASK_S = 5.0
+_ASK_BYTES = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +173,7 @@ def _server_answer(answer: str) -> tuple[dict[str, Any], tuple[str, ...]]:
         return {}, ("server_info: not permitted without the server's key",)
     try:
         found = effective_settings(json.loads(body)) if status == "200" else {}
-    except ValueError:
+    except (ValueError, RecursionError):
         found = {}
     return found, () if found else ("server_info: no answer, effective values are not known",)
 
@@ -181,14 +187,24 @@ async def _asked_through(host: Host, facts: ProcessFacts) -> ProcessFacts:
     port = await host.forward(facts.port or 0)
     answer = ""
     try:
-        async with httpx2.AsyncClient(timeout=2.0, trust_env=False) as client:
+        async with asyncio.timeout(_ASK_S), httpx2.AsyncClient(timeout=2.0, trust_env=False) as client:
             for path in ("/server_info", "/get_server_info"):
-                reply = await client.get(f"http://127.0.0.1:{port}{path}")
-                answer = f"{reply.text}\n{reply.status_code}"
+                async with client.stream("GET", f"http://127.0.0.1:{port}{path}") as reply:
+                    answer = f"{await _bounded(reply)}\n{reply.status_code}"
                 if reply.status_code == 200:
                     break
-    except httpx2.HTTPError:
+    except (httpx2.HTTPError, TimeoutError):
         return facts
     effective, notes = _server_answer(answer)
     others = tuple(note for note in facts.notes if not note.startswith("server_info"))
     return dataclasses.replace(facts, effective=effective, notes=(*others, *notes))
+
+
+async def _bounded(reply: httpx2.Response) -> str:
+    """Return the body of an answer; nothing of one that is longer than any real answer is."""
+    body = bytearray()
+    async for chunk in reply.aiter_bytes():
+        body += chunk
+        if len(body) > _ASK_BYTES:
+            return ""
+    return body.decode("utf-8", "replace")

@@ -213,8 +213,10 @@ def _read_json(found: Found, output: bytes) -> None:
     ended = False
     for row in output.split(b"\n"):
         try:
-            event: dict[str, Any] = json.loads(row)
-        except ValueError:
+            event: Any = json.loads(row)
+        except (ValueError, RecursionError):
+            continue
+        if not isinstance(event, dict) or "type" not in event:
             continue
         data = event.get("data", {})
         if event["type"] == "match":
