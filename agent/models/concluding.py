@@ -8,7 +8,7 @@ from typing import Any
 import re2
 
 from agent.models import claims, effect
-from agent.models.launch import written_reason
+from agent.models.launch import differences, written_reason
 from agent.models.method import Case, Lead, Step, fill
 from agent.models.proposing import is_cause, ordered_causes
 from agent.models.views import View, find_quote, matches, view_quotes
@@ -106,8 +106,7 @@ def summary(case: Case, outcome: str, causes: list[Lead]) -> str:
     lines += _measured(case)
     if any(lead.book.role == "inherent" and lead.holds for lead in case.leads):
         lines.append("Part of the symptom is inherent to how the model is split; see the limits.")
-    differs = [str(one) for one in case.facts.service.get("differs") or []]
-    if differs:
+    if differs := differences(case.facts, case.unit_file_text):
         lines.append(f"What runs is not what the unit's files say: {'; '.join(differs[:4])}.")
     if others := case.facts.others:
         more = f" and {len(others) - 3} more" if len(others) > 3 else ""
@@ -125,7 +124,7 @@ def _outcome_lines(case: Case, outcome: str, causes: list[Lead]) -> Iterator[str
     elif outcome == "configuration_fine":
         yield "None of the causes I know holds here; what the host shows refutes each."
     elif outcome == "needs_person":
-        flags = [reason.option for reason in causes[0].explanation.reasons] if causes[0].explanation else []
+        flags = [reason.given for reason in causes[0].explanation.reasons] if causes[0].explanation else []
         wanted = (
             f" It follows from {', '.join(flags)}, which is wanted, so I propose no change." if flags else ""
         )
@@ -170,10 +169,7 @@ def _measured(case: Case) -> Iterator[str]:
 
 def _cause(lead: Lead) -> str:
     """State a cause with the flags that bring it about."""
-    flags = [
-        reason.option if reason.value == "true" else f"{reason.option} {reason.value}"
-        for reason in (lead.explanation.reasons if lead.explanation else [])
-    ]
+    flags = [reason.given for reason in (lead.explanation.reasons if lead.explanation else [])]
     return f"{lead.book.statement} Here that is {', '.join(flags)}." if flags else lead.book.statement
 
 

@@ -29,6 +29,11 @@ class Reason:
         """Return the flag as it is written on a command line."""
         return "--" + self.flag.replace("_", "-")
 
+    @property
+    def given(self) -> str:
+        """Return the flag with its value."""
+        return self.option if self.value == "true" else f"{self.option} {self.value}"
+
 
 @dataclass(frozen=True, slots=True)
 class Explanation:

@@ -36,11 +36,11 @@ def written_reason(option: str, setting: str, unit_text: str) -> Place | None:
     lines = list(_lines(unit_text))
     for place in reversed(places(option, unit_text)):
         for above in reversed(lines[: lines.index(place)]):
-            if above.path != place.path or above.text.startswith("["):
+            if above.path != place.path:
                 break
             if _is_comment(above):
                 return above
-            if not above.text.endswith("\\") and above.text.rstrip() != "ExecStart=":
+            if not above.text.endswith("\\") and above.text not in ("ExecStart=", "[Service]"):
                 break
     wanted = {word for word in setting.split("_") if len(word) > 3} - {"disable", "enable", "size"}
     near = [line for line in lines if _is_comment(line) and any(w in line.text.lower() for w in wanted)]
@@ -70,12 +70,28 @@ def standing(option: str, facts: Facts, unit_text: str) -> str:
         return f"It stands on the command line of {facts.unit}; the unit's files could not be read."
     if not found:
         return _not_in_files(option, facts)
-    where = ", ".join(f"{place.path} line {place.line}" for place in found)
+    lines = {path: [str(place.line) for place in found if place.path == path] for path in _paths(found)}
+    where = ", ".join(f"{path} line {' and '.join(numbers)}" for path, numbers in lines.items())
     twice = f" It is given {len(found)} times; all of them must go." if len(found) > 1 else ""
     reload = (
         " The files changed since systemd loaded them." if facts.service.get("need_daemon_reload") else ""
     )
     return f"It stands in {where}.{twice}{reload}"
+
+
+def _paths(found: list[Place]) -> list[str]:
+    return list(dict.fromkeys(place.path for place in found))
+
+
+def differences(facts: Facts, unit_text: str) -> list[str]:
+    """Return where a unit is not what runs, but for flags that its files do hold, in a variable."""
+    rows = [str(row) for row in facts.service.get("differs") or []]
+    return [row for row in rows if not places(_option(row), unit_text)]
+
+
+def _option(row: str) -> str:
+    name = row.partition("=")[0].partition(":")[0]
+    return "--" + name.strip().replace("_", "-")
 
 
 def _not_in_files(option: str, facts: Facts) -> str:

@@ -178,7 +178,7 @@ def cite(case: Case) -> Steps:
     calls: list[Call] = []
     for lead in case.leads:
         lead.weighed = _weigh(case, lead)
-        evidence = lead.weighed.evidence()
+        evidence = lead.weighed.evidence(lead.book.needs_any)
         if evidence:
             calls.append(("hypothesis", {"update": [{"id": lead.id, "evidence": evidence}]}))
         if lead.holds and lead.book.settings and lead.book.bad_value is not None:

@@ -78,7 +78,7 @@ def _run(case: Case, wave: dict[str, Call]) -> Steps:
     for call in wave.values():
         unique.setdefault(repr(call), call)
     says = (
-        "I put load on the server and watch it."
+        "I ask for load on the server, to watch it work."
         if "benchmark" in repr(list(unique))
         else "I look at what runs."
     )

@@ -98,7 +98,7 @@ def _why(case: Case, lead: Lead, reason: Reason) -> str:
     else:
         place = f"{reason.path.rpartition('/')[2]}:{reason.override.get('line')}"
         means = "the only assignment left that may run" if reason.eliminated else "which runs here"
-        text += f" {reason.option} {reason.value} is what sets {setting}, at {place}, {means}."
+        text += f" {reason.given} is what sets {setting}, at {place}, {means}."
     if reason.beside:
         also = ", ".join("--" + name.replace("_", "-") for name in reason.beside)
         text += f" It needs {also} as well, which can stay."

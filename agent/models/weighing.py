@@ -44,11 +44,11 @@ class Weighed:
         """Tell whether anything but source supports it: source is the same wherever the version runs."""
         return any(prediction.kind != "source" for prediction, _ in self.supporting)
 
-    def evidence(self) -> list[dict[str, Any]]:
-        """Return the evidence to cite: what speaks against it alone, else what supports it on this host."""
+    def evidence(self, needs_any: Sequence[str]) -> list[dict[str, Any]]:
+        """Return the evidence to cite: what speaks against it alone, else all, once it supports it."""
         return [
             {"prediction": prediction.id, "kind": prediction.kind} | quote.cite()
-            for prediction, quote in self.against or (self.supporting if self.of_host else [])
+            for prediction, quote in self.against or (self.supporting if self.holds(needs_any) else [])
         ]
 
     def quote(self) -> Quote | None:

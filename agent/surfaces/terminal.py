@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from statistics import fmean
@@ -140,7 +141,7 @@ class Terminal:
 
     def _finished(self, event: ToolFinished) -> None:
         if event.status == "tool_error":
-            self._line(f"  {event.call} not done: {event.view}", "yellow")
+            self._line(f"  {event.call} not done: {_error(event.view)}", "yellow")
         elif event.duration_s >= _SLOW_S:
             self._line(f"  {event.call} done in {event.duration_s:.0f} s", "dim")
 
@@ -226,8 +227,8 @@ def _one_line(
     match event:
         case Started(thread=thread, hosts=hosts, mode=mode, recorded=recorded):
             return f"Leadline · {', '.join(hosts)} · {mode} · {recorded} · session {thread}", "bold"
-        case ToolStarted(call=call, describe=describe, tool=tool):
-            return f"  {call} {describe or tool}", "cyan"
+        case ToolStarted():
+            return f"  {event.call} {_asked(event)}", "cyan"
         case ChangeMoved(change=change):
             return f"  {change.id} {change.status}: {edit(change)}", "magenta"
         case SystemNote(text=text) | Failed(error=text):
@@ -236,6 +237,31 @@ def _one_line(
             return f"  resumed by {process}", "dim"
         case _:
             assert_never(event)
+
+
+def _asked(event: ToolStarted) -> str:
+    """Say what a call asks for: the command, or what is searched and where."""
+    given = event.arguments
+    match event.tool:
+        case "run" if given.get("command"):
+            return f"$ {given['command']}"
+        case "grep" if given.get("pattern"):
+            return f"grep {given['pattern']} in {given.get('path') or 'the installed package'}"
+        case "journal" if given.get("pattern"):
+            return f"journal of {given.get('unit') or 'the host'}: {given['pattern']}"
+        case "benchmark":
+            levels = given.get("concurrency") or [1, 8]
+            return f"benchmark at concurrency {', '.join(str(level) for level in levels)}"
+    return event.describe or event.tool
+
+
+def _error(view: str) -> str:
+    """Return the words of a refusal."""
+    try:
+        found = json.loads(view)
+    except ValueError:
+        return view
+    return str(found["error"]) if isinstance(found, dict) and "error" in found else view
 
 
 def edit(change: Change) -> str:
