@@ -263,3 +263,41 @@ def test_a_killed_investigation_goes_on_and_repeats_no_turn(tmp_path: Path) -> N
     assert turns == sorted(set(turns))
     assert isinstance(events[0], Started)
     assert '"running": true' not in leadline(tmp_path, "lab", "list", "--json").stdout
+
+
+@pytest.mark.parametrize(
+    ("flags", "setting", "line"),
+    [
+        ({"--enable-mis": True, "--attention-backend": "flashinfer"}, "--enable-mis", 1276),
+        ({"--moe-a2a-backend": "deepep", "--deepep-mode": "normal"}, "--deepep-mode", 3058),
+    ],
+)
+def test_of_the_flags_that_an_override_needs_one_is_taken_out(
+    tmp_path: Path, flags: dict[str, Any], setting: str, line: int
+) -> None:
+    run = investigate(tmp_path, changed({"--disable-cuda-graph": None, **flags}), "--no-load")
+    assert run.result["subtype"] == "diagnosed" and run.all_verified()
+    assert [change.setting for change in run.changes] == [setting, "--pp-async-batch-depth"]
+    assert f"server_args.py:{line}" in run.changes[0].reason
+
+
+def test_a_prefill_server_is_left_as_it_is(tmp_path: Path) -> None:
+    host = changed({"--disable-cuda-graph": None, "--disaggregation-mode": "prefill"})
+    run = investigate(tmp_path, host, "--no-load")
+    assert run.result["subtype"] == "needs_person" and run.all_verified()
+    assert not run.changes and "--disaggregation-mode prefill" in run.conclusion.summary
+
+
+def test_batches_above_the_captured_size_are_found_with_graphs_on(tmp_path: Path) -> None:
+    flags = {"--disable-cuda-graph": None, "--pp-size": None, "--tp-size": 8, "--cuda-graph-max-bs": 1}
+    run = investigate(tmp_path, changed(flags))
+    assert run.result["subtype"] == "diagnosed" and run.all_verified()
+    assert [(change.setting, change.to_value) for change in run.changes] == [("--cuda-graph-max-bs", "8")]
+
+
+def test_a_flag_that_does_not_touch_decode_is_no_cause_of_slow_decode(tmp_path: Path) -> None:
+    host = load("kimi-k26-pp8-healthy")
+    host = host.mutate({"units": {UNIT: {"launch": {"flags": {"--disable-radix-cache": True}}}}})
+    run = investigate(tmp_path, host, "--no-load")
+    assert run.result["subtype"] == "configuration_fine" and not run.changes
+    assert "prefix cache" in run.conclusion.summary
