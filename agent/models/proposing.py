@@ -154,7 +154,8 @@ def _cautions(case: Case, lead: Lead, setting: str) -> Iterator[str]:
             f'"{words}"; that is its author\'s word, not checked.{cuda}'
         )
     elif lead.book.bad_value == "true":
-        yield "Find out why it was set before it goes; no comment in the unit's files says why."
+        where = "no comment in the unit's files says why" if case.facts.unit else "ask who started it"
+        yield f"Find out why it was set before it goes; {where}."
     yield from (" ".join(text.split()) for text in lead.book.cautions)
     yield from _staying(case, lead)
 
