@@ -12,7 +12,7 @@ from prompts.playbooks import ChangeTemplate, Limit
 
 def measured(load: Sequence[View], facts: Facts) -> dict[str, str]:
     """Return throughput and power at one request and at the pipeline's slots, as texts may name them."""
-    found: dict[str, str] = {}
+    found = {"slots": str(facts.slots)}
     for view in load:
         for run in rows(view, "runs"):
             name = {1: "one", facts.slots: "many"}.get(int(run.get("concurrency") or 0))
@@ -48,5 +48,5 @@ def promise(template: ChangeTemplate, values: dict[str, str], limits: Sequence[L
     ceilings = [one.ceiling_tok_s for one in limits if one.ceiling_tok_s is not None]
     if template.at == "one" and ceilings:
         low, high = min(low, *ceilings), min(high, *ceilings)
-    where = "one request" if template.at == "one" else "the measured concurrency"
+    where = "one request" if template.at == "one" else f"concurrency {values['slots']}"
     return f" On what was measured here: from {base} tok/s at {where} to {low:.0f} to {high:.0f} tok/s."

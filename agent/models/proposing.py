@@ -34,8 +34,11 @@ def ordered_causes(case: Case) -> list[Lead]:
 def propose(case: Case) -> Generator[Step, list[View], list[str]]:
     """Propose each cause's change, the likeliest first; return the ids of the changes."""
     plans: list[Plan] = []
-    for lead in ordered_causes(case):
-        plans += plans_of(case, lead, first=not plans)
+    causes = ordered_causes(case)
+    for lead in causes:
+        # A promise is made on what was measured: not with a likelier cause still in force.
+        likeliest = lead.book.rank == min(other.book.rank for other in causes)
+        plans += plans_of(case, lead, first=likeliest and not plans)
     if not plans:
         return []
     listed = "\n".join(f"{number}. {_diff(plan)}" for number, plan in enumerate(plans, start=1))
@@ -128,7 +131,7 @@ def _plan(
 def _predicted(case: Case, lead: Lead, template: ChangeTemplate, *, first: bool) -> str:
     text = " ".join(str(fill(template.predicted_effect, case.facts)).split())
     if warned(case, lead):
-        return f"Expected to fail here, see the first caution. Only if it does not: {text}"
+        return f"None: the change is likely to fail here, see the first caution. If it does not: {text}"
     limits = [one for other in case.leads if other.holds for one in other.book.inherent]
     limits = effect.applicable(limits, case.facts)
     values = effect.measured(case.load, case.facts)
