@@ -12,6 +12,8 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from tools import bounded_http
+
 if TYPE_CHECKING:
     from httpx2 import AsyncClient, Response
 
@@ -119,7 +121,7 @@ def rounded(value: float | None) -> float | None:
 
 async def _events(response: Response) -> AsyncIterator[dict[str, Any]]:
     """Yield the JSON objects of a stream of server-sent events until ``[DONE]``."""
-    async for line in response.aiter_lines():
+    async for line in bounded_http.lines(response):
         if not line.startswith("data:"):
             continue
         data = line[5:].strip()
@@ -175,7 +177,9 @@ async def request(target: Target, key: str, words: int) -> Sample:
             ) as response,
         ):
             if response.status_code != 200:
-                body = (await response.aread()).decode("utf-8", "replace")
+                body = b"".join([piece async for piece in bounded_http.chunks(response)]).decode(
+                    "utf-8", "replace"
+                )
                 raise LoadError(f"HTTP {response.status_code}: {body[:160]}")
             await _consume(response, sample)
     except (httpx2.HTTPError, LoadError, ValueError, TimeoutError, AttributeError, RecursionError) as error:

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tools import bounded_http
 from tools.contract import Host
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ async def metrics(client: AsyncClient) -> dict[str, float] | None:
     import httpx2
 
     try:
-        response = await client.get("/metrics", timeout=5.0)
+        response = await bounded_http.get(client, "/metrics", timeout=5.0)
     except httpx2.HTTPError:
         return None
     return parse_metrics(response.text) if response.status_code == 200 else None

@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+from tools import bounded_http
 from tools.contract import Host
 from tools.host import ConnectError
 from tools.process import effective_settings
@@ -61,7 +62,7 @@ async def _get(client: Any, path: str) -> str:
     import httpx2
 
     try:
-        response = await client.get(path)
+        response = await bounded_http.get(client, path)
     except httpx2.HTTPError:
         return ""
     return response.text if response.status_code == 200 else ""
