@@ -86,6 +86,7 @@ def doors(settings: Settings, stack: AsyncExitStack) -> tuple[Lines, Screen]:
     typed = TypedLines(settings.state_dir / HISTORY, names(), shown.shown_tail)
     shown.changed = typed.redraw
     stack.enter_context(patch_stdout(raw=True))
+    stack.callback(typed.close)
     return typed, Screen(shown)
 
 

@@ -197,6 +197,8 @@ class Conversation:
                 self._leaving, self._stopped = self._stopped, True
                 self._lines.keep(pressed.text)
                 session.cancel()
+                if self._leaving:
+                    self._lines.close()
             except Closed:
                 # At SIGTERM the line is closed as well, and the step that runs is let end.
                 if not self._leaving:

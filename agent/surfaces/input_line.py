@@ -8,6 +8,7 @@ import sys
 import termios
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Protocol
 
@@ -45,7 +46,7 @@ class Lines(Protocol):
         ...
 
     def close(self) -> None:
-        """End the read that waits, and every later one, with `Closed`."""
+        """End the read that waits, and every later one, with `Closed`; may be done twice."""
         ...
 
 
@@ -71,6 +72,8 @@ class TypedLines:
         self._tail = tail
         self._draft = ""
         self._closed = False
+        self._raw = ExitStack()
+        self._in_raw = False
         self._messages: PromptSession[str] = PromptSession(
             history=_History(history),
             completer=WordCompleter(list(words), sentence=True),
@@ -91,6 +94,7 @@ class TypedLines:
         """Return the next line; a cancelled read keeps what was typed for the next one."""
         if self._closed:
             raise Closed
+        self._take_keys()
         if decision:
             await self._settle()
         session = self._decisions if decision else self._messages
@@ -112,12 +116,24 @@ class TypedLines:
                 self._draft = session.default_buffer.text
             raise
 
+    def _take_keys(self) -> None:
+        """Let no key be echoed, lost or made a signal of between two lines, until `close`."""
+        if self._in_raw:
+            return
+        self._in_raw = True
+        source = self._messages.input
+        self._raw.enter_context(source.raw_mode())
+        # The library goes back to lines for the moments in which it prints; Ctrl-D is to outlast them.
+        attributes = termios.tcgetattr(source.fileno())
+        attributes[6][termios.VEOF] = b"\0"
+        termios.tcsetattr(source.fileno(), termios.TCSANOW, attributes)
+
     async def _settle(self) -> None:
         """Let no key that was meant for a message decide: drop what was typed before the question."""
         if self._draft:
             await asyncio.sleep(1.0)
         clear_typeahead(self._decisions.input)
-        termios.tcflush(sys.__stdin__ or sys.stdin, termios.TCIFLUSH)
+        termios.tcflush(self._decisions.input.fileno(), termios.TCIFLUSH)
 
     def keep(self, text: str) -> None:
         """Keep what was typed for the next line."""
@@ -128,11 +144,14 @@ class TypedLines:
         self._messages.app.invalidate()
 
     def close(self) -> None:
-        """End the read that waits, and every later one."""
+        """End the read that waits, and every later one; Ctrl-C is a signal again."""
         self._closed = True
-        for session in (self._messages, self._decisions):
-            if session.app.is_running and not session.app.is_done:
-                session.app.exit(exception=Closed())
+        reading = [one.app for one in (self._messages, self._decisions) if one.app.is_running]
+        for app in reading:
+            if not app.is_done:
+                app.exit(exception=Closed())
+        if not reading:  # one that reads would put the terminal back to raw at its end
+            self._raw.close()
 
 
 class PipedLines:

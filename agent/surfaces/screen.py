@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import IO, cast
 
+from prompt_toolkit.application.current import get_app_session
 from rich.console import Console
 
 from agent.events import Live, TextDelta, TurnTaken
@@ -96,6 +97,7 @@ class Screen:
             return
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the pager's
         try:
-            await asyncio.to_thread(pydoc.pager, text + "\n")
+            with get_app_session().input.cooked_mode():
+                await asyncio.to_thread(pydoc.pager, text + "\n")
         finally:
             signal.signal(signal.SIGINT, before)
