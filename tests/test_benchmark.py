@@ -29,6 +29,7 @@ class Engine:
     queued: float = 0.0
     metrics: bool = True
     usage: bool = True
+    drifts: bool = False
     seen: list[dict[str, Any]] = field(default_factory=list)
     running: int = 0
     most: int = 0
@@ -79,7 +80,7 @@ class Engine:
             writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
             for token in range(body["max_tokens"]):
                 await asyncio.sleep(self.pace_s)
-                piece = f"w{token} "
+                piece = f"w{token} " if not self.drifts or self.running < 2 else f"w{number} "
                 choice = {"delta": {"content": piece}} if "chat" in path else {"text": piece}
                 self.chunk(writer, {"choices": [choice]})
                 if self.cut_every and number > 1 and number % self.cut_every == 0:
@@ -176,6 +177,38 @@ async def test_requests_are_greedy_fixed_and_repeatable(engine: tuple[Engine, in
         assert len(body["prompt"].split()) == 16
     assert len({body["prompt"] for body in bodies}) == len(bodies) == 1 + 2 + 4
     assert load.prompt(0, "a", 16) != load.prompt(1, "a", 16)
+
+
+async def test_a_control_sends_the_first_run_again_and_counts_it_nowhere(
+    engine: tuple[Engine, int], tmp_path: Path
+) -> None:
+    fake, port = engine
+    view, stored = await measure(tmp_path, port, concurrency=[1, 2], repeats=2, control=True)
+    assert len(fake.seen) == 1 + 2 * 3 + 4 * 3 and fake.most == 2
+    assert [(run["concurrency"], run["repeat"]) for run in view["runs"]] == [(1, 1), (1, 2), (2, 1), (2, 2)]
+    assert len(stored["requests"]) == len(stored["outputs"]) == 12
+    first = {key: digest for key, digest in stored["outputs"].items() if ".r1." in key}
+    assert stored["outputs_again"] == first and len(first) == 6
+    prompts = [body["prompt"] for body in fake.seen[1:]]
+    assert prompts[:2] == prompts[4:6] and sorted(prompts[6:10]) == sorted(prompts[14:])
+    assert view["notes"] == [] and "outputs_again" in view["outputs"]
+
+
+async def test_outputs_that_are_not_reproduced_are_said(engine: tuple[Engine, int], tmp_path: Path) -> None:
+    fake, port = engine
+    fake.drifts = True
+    view, stored = await measure(tmp_path, port, concurrency=[1, 2], control=True)
+    alone = {key: digest for key, digest in stored["outputs"].items() if key.startswith("c1.")}
+    assert alone.items() <= stored["outputs_again"].items()
+    assert view["notes"] == [
+        "concurrency 2: 4 of 4 greedy outputs differed between two runs of the same configuration"
+    ]
+
+
+async def test_without_a_control_nothing_is_sent_twice(engine: tuple[Engine, int], tmp_path: Path) -> None:
+    fake, port = engine
+    _, stored = await measure(tmp_path, port, concurrency=[2])
+    assert "outputs_again" not in stored and len(fake.seen) == 1 + 4
 
 
 async def test_chat_is_the_way_back(engine: tuple[Engine, int], tmp_path: Path) -> None:
@@ -278,3 +311,5 @@ def test_percentiles_interpolate() -> None:
 def test_a_huge_plan_is_refused() -> None:
     with pytest.raises(ValueError, match="more than 4096 requests"):
         benchmark.Args(concurrency=[512], requests=64)
+    with pytest.raises(ValueError, match="more than 4096 requests"):
+        benchmark.Args(concurrency=[64], requests=64, control=True)

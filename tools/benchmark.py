@@ -36,11 +36,15 @@ class Args(ToolArgs):
     repeats: int = Field(default=1, ge=1, le=20)
     warmup: int = Field(default=1, ge=0, le=8, description="Rounds before each level; not counted.")
     seed: int = 0
+    control: bool = Field(
+        default=False,
+        description="Send the prompts of each level's first run again, not counted: are outputs the same?",
+    )
     allow_busy: bool = Field(default=False, description="Measure although requests of others are in flight.")
 
     @model_validator(mode="after")
     def _bounded(self) -> Args:
-        if sum(self.concurrency) * self.requests * self.repeats > _MAX_REQUESTS:
+        if sum(self.concurrency) * self.requests * (self.repeats + self.control) > _MAX_REQUESTS:
             raise ValueError(f"more than {_MAX_REQUESTS} requests")
         return self
 
@@ -106,6 +110,9 @@ async def _run_levels(ctx: ToolContext, args: Args, target: Target, watch: Watch
     runs: list[dict[str, Any]] = []
     rows: list[dict[str, Any]] = []
     outputs: dict[str, str] = {}
+    measured: dict[str, Any] = {"runs": runs, "outputs": outputs, "requests": rows}
+    if args.control:
+        measured["outputs_again"] = {}
     for concurrency in args.concurrency:
         for number in range(args.warmup):
             ctx.progress(f"concurrency {concurrency}: warm-up {number + 1} of {args.warmup}")
@@ -124,8 +131,36 @@ async def _run_levels(ctx: ToolContext, args: Args, target: Target, watch: Watch
             rows += [sample.row() for sample in samples]
             outputs |= {sample.key: sample.digest for sample in samples if sample.error is None}
             if not run["completed"]:
-                return {"runs": runs, "outputs": outputs, "requests": rows, "stopped": _why(samples)}
-    return {"runs": runs, "outputs": outputs, "requests": rows}
+                return {**measured, "stopped": _why(samples)}
+        if args.control:
+            measured["outputs_again"] |= await _again(ctx, args, target, concurrency)
+    return measured
+
+
+async def _again(ctx: ToolContext, args: Args, target: Target, concurrency: int) -> dict[str, str]:
+    """Send the prompts of a level's first run once more and return the digests of what comes back."""
+    head = f"concurrency {concurrency}, the first run again"
+    keys = _keys(args, concurrency, "r1")
+
+    def done(count: int) -> None:
+        ctx.progress(f"{head}: {count} of {len(keys)} requests done")
+
+    samples, _, _ = await load.level(target, keys, args.input_tokens, concurrency, done)
+    return {sample.key: sample.digest for sample in samples if sample.error is None}
+
+
+def _not_reproduced(measured: dict[str, Any]) -> list[str]:
+    """Return a remark for each level that answered the same prompts in two ways."""
+    counts: dict[str, list[bool]] = {}
+    for key, digest in measured.get("outputs_again", {}).items():
+        if key in measured["outputs"]:
+            counts.setdefault(key.partition(".")[0], []).append(measured["outputs"][key] != digest)
+    return [
+        f"concurrency {level.removeprefix('c')}: {sum(found)} of {len(found)} greedy outputs differed "
+        "between two runs of the same configuration"
+        for level, found in counts.items()
+        if any(found)
+    ]
 
 
 def _why(samples: list[Sample]) -> str:
@@ -175,6 +210,7 @@ async def _measure(ctx: ToolContext, host: Host, args: Args, stack: AsyncExitSta
         measured = await _run_levels(ctx, args, target, watch)
     _with_watch(measured, watch)
     notes = [note for note in (remark, watch.gpu_note, measured.pop("stopped", None)) if note]
+    notes += _not_reproduced(measured)
     return {"model": target.model, "api": target.api, "notes": notes, **measured}
 
 
@@ -205,6 +241,8 @@ async def run(ctx: ToolContext, args: Args) -> dict[str, Any]:
     )
     shown = {"host": host.name, "port": args.port, "model": measured["model"], "artifact": ref.handle}
     outputs = "greedy outputs are kept as digests under `outputs` in the artifact, by prompt"
+    if args.control:
+        outputs += "; those of the prompts sent again under `outputs_again`"
     runs = [dict(row) for row in measured["runs"]]
     return _bounded_view(
         {**shown, "notes": measured["notes"], "outputs": outputs, "runs": runs}, ctx.settings.view_chars
