@@ -250,6 +250,15 @@ def test_greedy_text_changes_only_under_the_hazard(quick: Running) -> None:
     assert usual[:3] == other[:3]
 
 
+async def test_greedy_text_strays_only_beside_others(engines: Engines) -> None:
+    drifting = engines.start(hazards={"irreproducible": {"fraction": 1.0}})
+    alone = [(await stream(drifting.port, "same", 20)).text for _ in range(2)]
+    assert alone[0] == alone[1]
+    together = [stream(drifting.port, "same", 20) for _ in range(4)]
+    texts = {one.text for one in await asyncio.gather(*together)}
+    assert len(texts) > 1
+
+
 def test_a_failing_capture_ends_the_start(engines: Engines) -> None:
     lines = [
         "Scheduler hit an exception: Traceback (most recent call last):",

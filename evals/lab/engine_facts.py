@@ -132,11 +132,20 @@ class OutputChanges:
 
 
 @dataclass(frozen=True, slots=True)
+class Irreproducible:
+    """Make greedy text leave its course now and then, as sums in another order do; never alone."""
+
+    fraction: float
+    """Share of the requests that leave it, of those beside which others run; drawn anew for each."""
+
+
+@dataclass(frozen=True, slots=True)
 class Hazards:
     """What can go wrong on this host; none of it knows about expected fixes."""
 
     capture_fails: CaptureFails | None = None
     output_changes: OutputChanges | None = None
+    irreproducible: Irreproducible | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,12 +179,14 @@ class Scenario:
             if key in given:
                 given[key] = _build(kind, given[key], key)
         hazards = dict(given.get("hazards") or {})
-        if hazards.get("capture_fails") is not None:
-            hazards["capture_fails"] = _build(CaptureFails, hazards["capture_fails"], "hazards.capture_fails")
-        if hazards.get("output_changes") is not None:
-            hazards["output_changes"] = _build(
-                OutputChanges, hazards["output_changes"], "hazards.output_changes"
-            )
+        kinds: dict[str, type] = {
+            "capture_fails": CaptureFails,
+            "output_changes": OutputChanges,
+            "irreproducible": Irreproducible,
+        }
+        for key, kind in kinds.items():
+            if hazards.get(key) is not None:
+                hazards[key] = _build(kind, hazards[key], f"hazards.{key}")
         given["hazards"] = _build(Hazards, hazards, "hazards")
         return _build(cls, given, "scenario")
 

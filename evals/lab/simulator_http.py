@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Any
@@ -178,7 +179,7 @@ class Server:
             prompt=ask.prompt,
             prompt_tokens=ask.prompt_tokens,
             max_tokens=ask.max_tokens,
-            stream=TokenStream(self._text_seed, ask.prompt, salt=salt, changed=changed),
+            stream=TokenStream(self._text_seed, ask.prompt, salt=salt, changed=changed, strays=self._strays),
             on_token=on_token,
             on_end=on_end,
             gone=connection.gone,
@@ -187,6 +188,11 @@ class Server:
         if not self._engine.submit(request):
             raise BadRequest("The request queue is full.", 503, "ServiceUnavailableError")
         return await done
+
+    def _strays(self) -> bool:
+        """Draw whether an answer leaves its course: only beside others, whose work is summed with its own."""
+        share = self._engine.launch.irreproducible
+        return self._engine.running > 1 and random.random() < share
 
 
 def _send(connection: Connection, status: int, body: dict[str, Any]) -> int:

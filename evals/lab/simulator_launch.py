@@ -33,6 +33,8 @@ class Launch:
     graph_gib: float
     """Memory of the captured graphs on each GPU; 0 when none were captured."""
     output_changed: bool
+    irreproducible: float
+    """Share of the answers that differ from run to run when others run beside them."""
     rank: str
     """What the scheduler's log lines carry behind the time; the first rank speaks for all."""
 
@@ -45,7 +47,7 @@ class Launch:
         running = max_running_requests(fields, pool, context)
         micro = int(fields["pp_max_micro_batch_size"] or max(running // stages, 1))
         captured = [] if fields["disable_cuda_graph"] else list(fields["cuda_graph_bs"] or [])
-        changes = scenario.hazards.output_changes
+        changes, drift = scenario.hazards.output_changes, scenario.hazards.irreproducible
         weights = scenario.model.weights_gib / stages / tensor
         static = scenario.hardware.memory_mib / 1024 * float(fields["mem_fraction_static"] or 0.8)
         plan = Plan(
@@ -68,6 +70,7 @@ class Launch:
             kv_gib=max(0.5, static - weights),
             graph_gib=scenario.cost.graph_gib if captured else 0.0,
             output_changed=changes is not None and holds(changes.when, fields),
+            irreproducible=drift.fraction if drift is not None else 0.0,
             rank=ranks(fields)[0],
         )
 
