@@ -30,7 +30,16 @@ from agent.events import (
     Step,
 )
 from agent.investigation import Investigation
-from agent.measuring import MEASURE, arguments, comparison_text, levels_of, observed_of, outputs_of, reusable
+from agent.measuring import (
+    MEASURE,
+    arguments,
+    comparison_text,
+    known_cautions,
+    levels_of,
+    observed_of,
+    outputs_of,
+    reusable,
+)
 from agent.state import Change, ChangeStatus, Measurement, ToolCall
 from agent.trial_view import Result, trial_view
 from agent.trials import Trial
@@ -230,7 +239,8 @@ class Experiment:
         pair = (self.trial.measured["baseline"], self.trial.measured["after"])
         before, after = (one.measurement for one in pair)
         digests = [outputs_of(self.work.store.get(one.artifact.sha256)) for one in pair]
-        found = compare(self.change, before, after, (digests[0], digests[1]))
+        cautions = known_cautions(self.change.setting)
+        found = compare(self.change, before, after, (digests[0], digests[1]), cautions)
         words = measured_words(found.levels)
         ref = self.ctx.keep(
             comparison_text(self.change, before, after, found),

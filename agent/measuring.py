@@ -9,6 +9,7 @@ from statistics import fmean
 from typing import Any, Final
 
 from agent.config import Settings
+from agent.outputs import Outputs
 from agent.state import Change, Comparison, Level, Measurement, Scalar
 from agent.verdicts import effective_name
 from tools.observe import Observation
@@ -33,6 +34,7 @@ def arguments(plan: ChangePlan, seen: Observation, settings: Settings, seed: int
         "max_tokens": settings.experiment_tokens,
         "repeats": settings.experiment_repeats,
         "warmup": 1,
+        "control": True,
         "seed": seed,
         "allow_busy": settings.tools.allow_in_flight,
     }
@@ -104,10 +106,19 @@ def _graph_share(before: Observation, after: Observation) -> float | None:
     return round(grown.get("decode_cuda_graph", 0.0) / steps, 4) if steps > 0 else None
 
 
-def outputs_of(figures: bytes) -> dict[str, str]:
-    """Return the digest of each greedy output, by its prompt."""
-    found = json.loads(figures).get("outputs") or {}
-    return {str(key): str(digest) for key, digest in found.items()}
+def outputs_of(figures: bytes) -> Outputs:
+    """Return the digest of each greedy output, by its prompt, and of those that were made twice."""
+    whole = json.loads(figures)
+    sides = (whole.get(name) or {} for name in ("outputs", "outputs_again"))
+    return Outputs(*({str(key): str(digest) for key, digest in side.items()} for side in sides))
+
+
+def known_cautions(setting: str) -> list[str]:
+    """Return the cautions of the playbooks that would change a setting."""
+    from prompts.playbooks import load_all
+
+    books = [book for book in load_all() if book.change is not None and book.change.setting == setting]
+    return [caution for book in books for caution in book.cautions]
 
 
 def comparison_text(change: Change, before: Measurement, after: Measurement, found: Comparison) -> bytes:
@@ -126,8 +137,16 @@ def comparison_text(change: Change, before: Measurement, after: Measurement, fou
     names = [name for name in before.observed if name in after.observed]
     for name in names:
         flat |= {f"before_{name}": before.observed[name], f"after_{name}": after.observed[name]}
+    for one in found.outputs:
+        at = one.concurrency
+        flat |= {
+            f"outputs_equal_at_{at}": one.equal,
+            f"outputs_repeated_at_{at}": one.repeated,
+            f"outputs_not_reproduced_at_{at}": one.unlike,
+        }
     flat |= {
         "mechanism_moved": found.mechanism_moved,
+        "outputs_state": found.outputs_state,
         "outputs_equal": found.outputs_equal,
         "outputs_compared": found.outputs_compared,
         "outputs_different": found.outputs_different,

@@ -199,6 +199,24 @@ class MechanismValue(Record):
     moved: bool
 
 
+OutputsState = Literal["equal", "changed", "not_comparable", "equality_open", "nothing_compared"]
+"""``equality_open``: not comparable, although the change's own caution asks for equal outputs."""
+
+
+class LevelOutputs(Record):
+    """Compare the greedy outputs at one concurrency, with what the server changes in them by itself."""
+
+    concurrency: int
+    equal: bool | None = Field(description="None: the server did not reproduce its own before the change.")
+    compared: int
+    different: int
+    repeated: int = Field(description="Prompts sent twice before the change; 0: none were.")
+    unlike: int = Field(description="Of these, answered in two ways by the same configuration.")
+    repeated_after: int = 0
+    unlike_after: int = 0
+    why: str = ""
+
+
 class Comparison(Record):
     """Say what a change did: per concurrency, its mechanism, its outputs, and whether it is kept."""
 
@@ -208,9 +226,14 @@ class Comparison(Record):
     mechanism_moved: bool | None = Field(description="None: not observable.")
     mechanism_says: str
     effective: MechanismValue | None = Field(default=None, description="The changed setting as in force.")
-    outputs_equal: bool | None = Field(description="Greedy outputs; None: nothing could be compared.")
-    outputs_compared: int
+    outputs_equal: bool | None = Field(
+        description="Greedy outputs; None: nothing could be compared, or not everywhere (outputs_state)."
+    )
+    outputs_compared: int = Field(description="Where the server reproduces its own outputs.")
     outputs_different: int
+    outputs_state: OutputsState | None = Field(default=None, description="None: recorded before it was told.")
+    outputs_says: str = ""
+    outputs: list[LevelOutputs] = Field(default_factory=list, description="By concurrency.")
     kept: bool
     why: str
 

@@ -31,18 +31,14 @@ def trial_view(
         "verdict": found.verdict if found else None,
         "comparison": [_level(found, place) for place in range(len(found.levels))] if found else [],
         "mechanism": _mechanism(found),
-        "outputs": {
-            "equal": found.outputs_equal if found else None,
-            "compared": found.outputs_compared if found else 0,
-            "different": found.outputs_different if found else 0,
-        },
+        "outputs": _outputs(found),
         "prediction": {"said": change.predicted_effect, "measured": judged.measured if judged else None},
         "artifacts": {
             "before": _handle(trial, "baseline"),
             "after": _handle(trial, "after"),
             "comparison": judged.artifact.handle if judged else None,
         },
-        "notes": [*notes, *standing.lines[-8:]],
+        "notes": [*_doubts(found), *notes, *standing.lines[-8:]],
     }
 
 
@@ -88,6 +84,32 @@ def _mechanism(found: Comparison | None) -> dict[str, Any]:
         "effective": found.effective.model_dump() if found.effective else None,
         "says": found.mechanism_says,
     }
+
+
+def _outputs(found: Comparison | None) -> dict[str, Any]:
+    if found is None:
+        return {
+            "equal": None,
+            "state": None,
+            "compared": 0,
+            "different": 0,
+            "levels": [],
+            "says": "not measured",
+        }
+    return {
+        "equal": found.outputs_equal,
+        "state": found.outputs_state,
+        "compared": found.outputs_compared,
+        "different": found.outputs_different,
+        "levels": [level.model_dump(exclude_defaults=True) for level in found.outputs],
+        "says": found.outputs_says,
+    }
+
+
+def _doubts(found: Comparison | None) -> list[str]:
+    """Return what must not be overlooked of outputs that could not be compared."""
+    doubtful = found is not None and found.outputs_state in ("not_comparable", "equality_open")
+    return [found.outputs_says] if found is not None and doubtful else []
 
 
 def _handle(trial: Trial | None, phase: Literal["baseline", "after"]) -> str | None:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from statistics import fmean, variance
 
+from agent.outputs import Outputs, asks_for_equality, compare_outputs, counted, outputs_words, state_of
 from agent.state import (
     Change,
     Comparison,
@@ -19,6 +20,7 @@ from agent.state import (
     LevelComparison,
     Measurement,
     MechanismValue,
+    OutputsState,
     Scalar,
     TrialVerdict,
 )
@@ -167,9 +169,13 @@ def compare(
     change: Change,
     before: Measurement,
     after: Measurement,
-    outputs: tuple[Mapping[str, str], Mapping[str, str]],
+    outputs: tuple[Outputs, Outputs],
+    cautions: Sequence[str] = (),
 ) -> Comparison:
-    """Judge a change by the measurements before and after it and the digests of the greedy outputs."""
+    """Judge a change by the measurements before and after it and the digests of the greedy outputs.
+
+    ``cautions`` are those known for its setting, beside the ones that the change itself names.
+    """
     others = {level.concurrency: level for level in after.levels}
     levels = [
         compare_level(
@@ -183,9 +189,11 @@ def compare(
     effective = None
     if name is not None and name in before.observed and name in after.observed:
         effective = value(name, before.observed[name], after.observed[name])
-    shared = sorted(outputs[0].keys() & outputs[1].keys())
-    different = sum(outputs[0][key] != outputs[1][key] for key in shared)
-    kept, why = _keep(verdict, levels, moved, effective, len(shared), different)
+    seen = compare_outputs(*outputs)
+    state = state_of(seen, asked=asks_for_equality(change, cautions))
+    compared, different = counted(seen)
+    said = outputs_words(seen, state)
+    kept, why = _keep(verdict, levels, moved, effective, state, said)
     return Comparison(
         levels=levels,
         verdict=verdict,
@@ -193,9 +201,12 @@ def compare(
         mechanism_moved=moved,
         mechanism_says=says,
         effective=effective,
-        outputs_equal=different == 0 if shared else None,
-        outputs_compared=len(shared),
+        outputs_equal={"equal": True, "changed": False}.get(state),
+        outputs_compared=compared,
         outputs_different=different,
+        outputs_state=state,
+        outputs_says=said,
+        outputs=seen,
         kept=kept,
         why=why,
     )
@@ -206,23 +217,26 @@ def _keep(
     levels: Sequence[LevelComparison],
     moved: bool | None,
     effective: MechanismValue | None,
-    compared: int,
-    different: int,
+    outputs: OutputsState,
+    said: str,
 ) -> tuple[bool, str]:
-    """Apply the rule: improved somewhere, worse nowhere, outputs equal, and the mechanism moved if seen."""
+    """Apply the rule: improved somewhere, worse nowhere, outputs equal, and the mechanism moved if seen.
+
+    Outputs that the server changes by itself forbid nothing; the reason says so then.
+    """
     spread = ", ".join(f"{level.verdict.replace('_', ' ')} at {level.concurrency}" for level in levels)
-    if different:
-        return False, f"{different} of {compared} greedy outputs changed ({spread})"
+    if outputs == "changed":
+        return False, f"{said} ({spread})"
     if effective is not None and effective.before == effective.after:
         return False, f"it did not take effect: {effective.name} is still {_said(effective.after)} ({spread})"
     if verdict != "improved":
         return False, f"{verdict.replace('_', ' ')} at concurrency: {spread}"
     if moved is False:
         return False, f"improved, cause unproven: the mechanism did not move ({spread})"
-    if not compared:
-        return False, f"no greedy output could be compared ({spread})"
+    if outputs == "nothing_compared":
+        return False, f"{said} ({spread})"
     seen = "mechanism moved" if moved else "mechanism not observable"
-    return True, f"{spread}; {seen}; {compared} greedy outputs are equal"
+    return True, f"{spread}; {seen}; {said}"
 
 
 def measured_words(levels: Sequence[LevelComparison]) -> str:

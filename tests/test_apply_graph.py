@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from agent.casefile import build, to_markdown
+from agent.casefile_html import to_html
 from agent.errors import UsageError
 from agent.events import ActionStarted, ChangeMoved, Judged, Measured, PlanMade, ToolFinished, TurnTaken
 from agent.host_lock import HostBusy, host_lock
@@ -50,7 +51,14 @@ async def test_an_approved_change_is_measured_and_kept(tmp_path: Path) -> None:
     (result,) = results(session)
     assert result["result"] == "kept" and result["status"] == "verified", result
     assert result["verdict"] == "improved" and result["mechanism"]["moved"] is True
-    assert result["outputs"] == {"equal": True, "compared": 9, "different": 0}
+    outputs = result["outputs"]
+    assert (outputs["equal"], outputs["state"], outputs["compared"], outputs["different"]) == (
+        True,
+        "equal",
+        9,
+        0,
+    )
+    assert [level["repeated"] for level in outputs["levels"]] == [1, 8]
     assert session.ended is not None and session.ended.outcome == "fixed"
     statuses = [event.change.status for event in session.events if isinstance(event, ChangeMoved)]
     assert statuses == ["proposed", "approved", "applied", "verified"]
@@ -291,6 +299,24 @@ async def test_the_case_file_shows_what_was_tried(tmp_path: Path) -> None:
     assert result["result"] == "kept"
     for words in ("engine --disable-cuda-graph", "1.816", "improved", "kept", "a person"):
         assert words in text, words
+
+
+async def test_the_case_file_says_when_outputs_could_not_be_compared(tmp_path: Path) -> None:
+    root = FileHost(tmp_path / "host.json")
+    service = FakeService(root, "garbled")
+    service.irreproducible = True
+    session = open_session(tmp_path, service, moves(propose(cautions=["Outputs must stay equal."])))
+    await go(session)
+    await session.close()
+    (result,) = results(session)
+    assert result["result"] == "kept" and result["outputs"]["state"] == "equality_open"
+    store = ArtifactStore(session.folder / "artifacts")
+    case = build(session.events, store)
+    shown = (to_markdown(case), to_html(case, session.events, store))
+    for text in (*shown, case.model_dump_json(), result["why"]):
+        assert "outputs not comparable at concurrency 1: not reproducible by itself: 1 of 1 differed" in text
+    for text in shown:
+        assert "equality not shown, although it is asked for" in text
 
 
 async def test_a_baseline_that_cannot_be_measured_leaves_the_change_untried(tmp_path: Path) -> None:

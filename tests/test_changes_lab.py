@@ -20,6 +20,7 @@ from agent.models.playbook import PlaybookModel
 from agent.session import Session
 from agent.state import AssistantTurn, Message
 from evals.lab.hosts import Lab
+from evals.lab.scenario import Scenario, load
 from tests.lab_fixtures import running
 from tools.artifacts import ArtifactStore
 from tools.host import connect
@@ -59,9 +60,11 @@ def unit_text(lab: Lab) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=30).stdout
 
 
-def tried(folder: Path, scenario: str, model: PlaybookModel) -> tuple[Session, Lab, str, str]:
+def tried(
+    folder: Path, scenario: str | Scenario, model: PlaybookModel, tokens: int = 32
+) -> tuple[Session, Lab, str, str]:
     """Investigate in mode apply and approve every plan; return also the unit's text before and after."""
-    settings = Settings(state_dir=folder / "state", experiment_tokens=32)
+    settings = Settings(state_dir=folder / "state", experiment_tokens=tokens)
     settings = settings.model_copy(update={"tools": settings.tools.model_copy(update={"allow_load": True})})
     with running(scenario, settings) as lab:
         before = unit_text(lab)
@@ -114,6 +117,20 @@ def test_a_depth_that_changes_greedy_outputs_is_refused(tmp_path: Path) -> None:
     assert last(session, ChangeMoved).change.status == "rolled_back"
     assert after == before
     assert "outputs" in markdown(session)
+
+
+def test_on_a_server_that_does_not_reproduce_itself_a_gain_is_kept_with_that_said(tmp_path: Path) -> None:
+    hazards = {"output_changes": None, "irreproducible": {"fraction": 0.6}}
+    host = load("kimi-k26-pp8-depth2").mutate({"engine": {"hazards": hazards}})
+    session, _, _, after = tried(tmp_path, host, PlaybookModel(), tokens=16)
+    comparison = last(session, Judged).comparison
+    alone, beside = comparison.outputs
+    assert alone.equal is True and alone.repeated == 1, comparison
+    assert beside.equal is None and beside.unlike > 0 and beside.different > 0, comparison
+    assert comparison.kept and comparison.outputs_state == "equality_open", comparison.why
+    assert last(session, ChangeMoved).change.status == "verified" and "--pp-async-batch-depth" in after
+    assert "outputs not comparable at concurrency 8" in comparison.why
+    assert "equality not shown, although it is asked for" in markdown(session)
 
 
 def test_where_capture_fails_the_host_is_back_as_it_was(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from agent.outputs import Outputs
 from agent.state import Change, Comparison, Level, Measurement
 from agent.verdicts import compare, compare_level, effective_name, mechanism, overall
 
@@ -19,7 +20,9 @@ def level(speed: float, noise: tuple[float, ...] = STEADY, at: int = 1, errors: 
 
 
 def change(
-    setting: str = "--disable-cuda-graph", mechanism: str = "is_cuda_graph 0 -> 1: cuda graphs"
+    setting: str = "--disable-cuda-graph",
+    mechanism: str = "is_cuda_graph 0 -> 1: cuda graphs",
+    cautions: tuple[str, ...] = (),
 ) -> Change:
     return Change(
         id="C1",
@@ -33,6 +36,7 @@ def change(
         predicted_effect="1.8 x",
         mechanism=mechanism,
         rollback="restore",
+        cautions=list(cautions),
     )
 
 
@@ -47,10 +51,12 @@ def judged(
     *,
     graph: tuple[float, float] = (0.0, 1.0),
     outputs: tuple[dict[str, str], dict[str, str]] = ({"a": "1", "b": "2"}, {"a": "1", "b": "2"}),
+    again: tuple[dict[str, str], dict[str, str]] = ({}, {}),
     **more: Any,
 ) -> Comparison:
     seen = [{"sglang:is_cuda_graph": value} for value in graph]
-    return compare(change(**more), measured(before, **seen[0]), measured(after, **seen[1]), outputs)
+    sides = (Outputs(outputs[0], again[0]), Outputs(outputs[1], again[1]))
+    return compare(change(**more), measured(before, **seen[0]), measured(after, **seen[1]), sides)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +142,8 @@ def test_what_is_not_an_honest_gain_is_not_kept(
 def test_a_setting_that_did_not_take_effect_is_not_kept() -> None:
     before = measured({1: 24.4}, depth=0)
     after = measured({1: 44.3}, depth=0)
-    found = compare(change("--depth", "not observable"), before, after, ({"a": "1"}, {"a": "1"}))
+    same = Outputs({"a": "1"})
+    found = compare(change("--depth", "not observable"), before, after, (same, same))
     assert found.effective is not None and not found.effective.moved
     assert not found.kept and "depth is still 0" in found.why
 

@@ -96,6 +96,7 @@ class FakeService:
         self.valid_s = 600.0
         self.secret = ""
         self.refuses = ""
+        self.irreproducible = False
         self.timer_fires_at: str | None = None
         self.apply_ends: ChangeState = "applied"
         self.calls: list[str] = []
@@ -252,7 +253,13 @@ def load_tool(service: FakeService, noise: Sequence[float] = (0.99, 1.0, 1.01)) 
             for level in args.concurrency
             for place in range(level)
         }
-        figures = {"runs": runs, "outputs": outputs, "notes": []}
+        again = {key: f"{digest}, unlike" for key, digest in outputs.items()}
+        figures = {
+            "runs": runs,
+            "outputs": outputs,
+            "outputs_again": again if service.irreproducible else outputs,
+            "notes": [],
+        }
         ref = ctx.keep(
             json.dumps(figures, indent=1).encode(), host="here", label="benchmark", taken_at=datetime.now(UTC)
         )
