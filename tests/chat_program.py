@@ -34,6 +34,7 @@ SLOW = turn(call("look", text="slow", wait_s=3.0), text="I look for long.")
 ENDS = (turn(EVIDENCE), turn(conclusion()), turn(text=WORDS))
 STORIES: Mapping[str, Sequence[Move]] = {
     "quick": (*STORY, turn(text=WORDS)),
+    "deaf": STORY,
     "slow": (turn(HYPOTHESIS), SLOW, *ENDS),
     "words": (turn(conclusion(outcome="inconclusive"), text=WORDS),),
     "apply": moves(
@@ -96,8 +97,8 @@ def main(root: Path, story: str, host: str = "here", resume: str | None = None) 
             host=host,
             resume=resume,
             mode=mode,
-            model="scripted",
-            base_url="http://127.0.0.1:1/v1",
+            model=None if story == "deaf" else "scripted",
+            base_url=None if story == "deaf" else "http://127.0.0.1:1/v1",
             allow_load=True,
         )
     )

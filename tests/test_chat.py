@@ -264,9 +264,10 @@ def test_a_pipe_decides_on_simulated_hosts_alone(tmp_path: Path) -> None:
     )
     assert not any(isinstance(event, ApprovalGiven) for event in events(tmp_path / "real"))
     lab = tmp_path / "lab"
-    done = piped(program(lab, "apply", "lab:tiny#1"), lab, SYMPTOM, "y", "no, it is Friday")
+    done = piped(program(lab, "apply", "lab:tiny#1"), lab, SYMPTOM)
+    assert done.returncode == 4 and "--disable-cuda-graph" in done.stdout, done.stderr
+    done = piped(program(lab, "apply", "lab:tiny#1", "one"), lab, "y", "no, it is Friday")
     assert done.returncode == 0, done.stderr
-    assert "--disable-cuda-graph" in done.stdout
     given = [event for event in events(lab) if isinstance(event, ApprovalGiven)]
     assert [(one.decision, one.reason) for one in given] == [("approved", ""), ("denied", "no, it is Friday")]
 
@@ -285,7 +286,7 @@ def test_an_error_of_the_model_does_not_end_the_chat(tmp_path: Path) -> None:
 
 
 def test_the_built_in_method_says_that_it_cannot_answer(tmp_path: Path) -> None:
-    done = piped([LEADLINE, "chat", "local"], tmp_path, SYMPTOM, "why?", "/cost")
+    done = piped(program(tmp_path, "deaf"), tmp_path, SYMPTOM, "why?", "/cost")
     assert done.returncode == 0, done.stderr
     assert "The built-in playbooks cannot answer questions" in done.stdout
     assert "--model NAME --base-url URL" in done.stdout and "turns" in done.stdout

@@ -59,7 +59,7 @@ class Conversation:
         """Talk until the person leaves; return the exit code for that."""
         if self.session is not None:
             self._recap(self.session)
-            if not _ever_ended(self.session):
+            if self.session.ended is None:
                 await self._work(self.session, self.session.ask(None))
         while not self._leaving:
             text = await self._next()
@@ -231,6 +231,8 @@ class Conversation:
             answer = await self._answer()
         except (Interrupted, Closed):
             self._leaving = True
+            if not self._lines.live:
+                self._code = ExitCode.APPROVAL_NEEDED
             return None
         if self._leaving:
             return None
