@@ -15,7 +15,7 @@ $(STAMP): requirements.txt pyproject.toml
 	@touch $@
 
 demo: $(STAMP)
-	$(BIN)/leadline ask lab:kimi-k26-pp8 "PP8 decode is slow: 24 tok/s, GPUs at 85 W of 600 W"
+	$(BIN)/leadline ask lab:kimi-k26-pp8 "PP8 decode is slow: 24 tok/s, GPUs at 85 W of 600 W" --mode apply --approve
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

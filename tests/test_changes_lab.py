@@ -1,4 +1,4 @@
-"""Changes that do nothing or harm, tried on lab hosts: each is rolled back and the case file says why."""
+"""Changes tried on lab hosts: what helps is kept, what does nothing or harms is rolled back and says why."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from agent.approvals import Approval
 from agent.casefile import build, to_markdown
 from agent.config import Settings
-from agent.events import ChangeMoved, Judged
+from agent.events import ActionStarted, ChangeMoved, ConclusionChecked, Judged
 from agent.models import ToolSchema
 from agent.models.playbook import PlaybookModel
 from agent.session import Session
@@ -94,6 +94,37 @@ def last(session: Session, kind: type[Any]) -> Any:
 
 def markdown(session: Session) -> str:
     return to_markdown(build(session.events, ArtifactStore(session.folder / "artifacts")))
+
+
+def verified(session: Session) -> bool:
+    checked: ConclusionChecked = last(session, ConclusionChecked)
+    return checked.accepted and all(check.status == "verified" for check in checked.checks)
+
+
+def test_the_founding_case_is_fixed_by_graphs_and_then_depth(tmp_path: Path) -> None:
+    session, _, before, after = tried(tmp_path, "kimi-k26-pp8", PlaybookModel())
+    graphs, depth = [event.comparison for event in session.events if isinstance(event, Judged)]
+    assert graphs.kept and graphs.mechanism_moved and graphs.outputs_equal
+    for level in graphs.levels:
+        assert level.verdict == "improved" and 1.6 < level.ratio < 2.0, level
+    assert depth.kept and depth.outputs_equal and depth.mechanism_moved is None
+    assert [level.verdict for level in depth.levels] == ["no_effect", "improved"]
+    assert 1.5 < depth.levels[1].ratio < 2.0
+    assert session.ended is not None and session.ended.outcome == "fixed"
+    assert verified(session)
+    assert "--disable-cuda-graph" in before and "--pp-async-batch-depth 1" in after
+    steps = [event for event in session.events if isinstance(event, ActionStarted) and event.step == "apply"]
+    assert len({step.digest for step in steps}) == len(steps) == 2
+
+
+def test_the_twin_is_fixed_by_graphs_and_a_micro_batch_of_one(tmp_path: Path) -> None:
+    session, _, _, after = tried(tmp_path, "kimi-k26-pp8-onebatch", PlaybookModel())
+    changes = {e.change.id: e.change for e in session.events if isinstance(e, ChangeMoved)}
+    kept = {change.setting for change in changes.values() if change.status == "verified"}
+    assert kept == {"--disable-cuda-graph", "--pp-max-micro-batch-size"}
+    assert "--pp-max-micro-batch-size 1" in after
+    assert session.ended is not None and session.ended.outcome == "fixed"
+    assert verified(session)
 
 
 def test_on_the_twin_depth_has_no_effect_and_is_rolled_back(tmp_path: Path) -> None:

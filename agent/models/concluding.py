@@ -7,7 +7,7 @@ from typing import Any
 
 import re2
 
-from agent.models import claims, effect
+from agent.models import claims, effect, results
 from agent.models.launch import differences, written_reason
 from agent.models.method import Case, Lead, Step, fill
 from agent.models.proposing import is_cause, ordered_causes
@@ -17,14 +17,14 @@ from prompts.playbooks import SourceClaim
 ATTACH = "Attach a language model: leadline ask HOST SYMPTOM --base-url URL --model NAME."
 
 
-def conclude(case: Case, changes: list[str]) -> Generator[Step, list[View], None]:
+def conclude(case: Case) -> Generator[Step, list[View], None]:
     """Conclude; claims that come back are stated as opinion, a refused outcome becomes inconclusive."""
-    conclusion = build(case, changes)
-    results = yield Step(
+    conclusion = build(case)
+    answers = yield Step(
         "I conclude; each claim is now held against the stored output.", [("conclude", conclusion)]
     )
     for _ in range(2):
-        answer = results[0] if results else {}
+        answer = answers[0] if answers else {}
         if answer.get("accepted") is True or not answer:
             return
         failed = set(_failing(answer))
@@ -38,7 +38,7 @@ def conclude(case: Case, changes: list[str]) -> Generator[Step, list[View], None
                 "causes": [],
                 "next_step": str(answer.get("error", ATTACH)),
             }
-        results = yield Step("I conclude again without what did not hold.", [("conclude", conclusion)])
+        answers = yield Step("I conclude again without what did not hold.", [("conclude", conclusion)])
 
 
 def _failing(answer: View) -> Iterator[int]:
@@ -49,11 +49,12 @@ def _failing(answer: View) -> Iterator[int]:
             yield int(place)
 
 
-def build(case: Case, changes: list[str]) -> dict[str, Any]:
+def build(case: Case) -> dict[str, Any]:
     """Return the arguments of ``conclude`` for what was found."""
     causes = [lead for lead in case.leads if is_cause(case, lead)]
     refuted = [lead for lead in case.leads if case.statuses.get(lead.id) == "refuted"]
-    outcome = outcome_of(case, causes, changes)
+    changes = [str(view["change"]) for view in case.changes if view.get("change")]
+    outcome = results.outcome_of(case.changes) or outcome_of(case, causes, changes)
     values = effect.measured(case.load, case.facts)
     limits = [
         one
@@ -99,11 +100,11 @@ def _telling(text: str) -> str:
 def summary(case: Case, outcome: str, causes: list[Lead]) -> str:
     """Say the outcome in a few sentences, a line each."""
     lines = list(_outcome_lines(case, outcome, causes))
-    if outcome in ("diagnosed", "configuration_fine"):
+    if outcome in ("diagnosed", "fixed", "configuration_fine"):
         lines += [
             f"But: {lead.book.statement}" for lead in case.leads if lead.book.role == "context" and lead.holds
         ]
-    lines += _measured(case)
+    lines += results.sentences(case.changes) or _measured(case)
     if any(lead.book.role == "inherent" and lead.holds for lead in case.leads):
         lines.append("Part of the symptom is inherent to how the model is split; see the limits.")
     if differs := differences(case.facts, case.unit_file_text):
@@ -118,7 +119,7 @@ def summary(case: Case, outcome: str, causes: list[Lead]) -> str:
 
 
 def _outcome_lines(case: Case, outcome: str, causes: list[Lead]) -> Iterator[str]:
-    if outcome == "diagnosed":
+    if outcome in ("diagnosed", "fixed"):
         for number, lead in enumerate(causes, start=1):
             yield f"{number}. {_cause(lead)}"
     elif outcome == "configuration_fine":
@@ -175,6 +176,8 @@ def _cause(lead: Lead) -> str:
 
 def next_step(case: Case, outcome: str, causes: list[Lead]) -> str:
     """Say what to do next, and who."""
+    if results.tried(case.changes):
+        return results.next_step(case.changes)
     if outcome == "diagnosed":
         first = next((lead.book.change for lead in ordered_causes(case) if lead.book.change), None)
         shown = f" What shows that it works: {fill(first.mechanism, case.facts)}." if first else ""
@@ -216,6 +219,7 @@ def _claims(case: Case, causes: list[Lead], refuted: list[Lead]) -> Iterator[dic
             yield claims.observed(f"{_sentence(prediction.says)}.", quote)
         yield from _absences(case, lead, "against")
     yield from claims.measurements(case.load, case.facts.slots)
+    yield from results.claims_of(case.changes)
     if any(lead.book.role == "inherent" and lead.holds for lead in case.leads):
         yield from claims.duty(case.views(case.leads[0], "server_info"))
 

@@ -63,6 +63,8 @@ class Case:
     source: list[View] = field(default_factory=list)
     unit_text: View = field(default_factory=dict)
     statuses: dict[str, str] = field(default_factory=dict)
+    changes: list[View] = field(default_factory=list)
+    """What `propose_change` answered, in the order of the proposals."""
 
     def views(self, lead: Lead, probe: str) -> list[View]:
         """Return the views in which a prediction of the lead looks for its quote."""

@@ -31,8 +31,8 @@ def investigate(symptom: str, facts: Sequence[Facts]) -> Generator[Step, list[Vi
     yield from probe(case)
     yield from read_source(case)
     yield from cite(case)
-    changes = yield from propose(case)
-    yield from conclude(case, changes)
+    yield from propose(case)
+    yield from conclude(case)
 
 
 def no_engine(facts: Sequence[Facts]) -> Generator[Step, list[View], None]:

@@ -31,8 +31,8 @@ def ordered_causes(case: Case) -> list[Lead]:
     return sorted(causes, key=lambda lead: bool(warned(case, lead)))
 
 
-def propose(case: Case) -> Generator[Step, list[View], list[str]]:
-    """Propose each cause's change, the likeliest first; return the ids of the changes."""
+def propose(case: Case) -> Generator[Step, list[View], None]:
+    """Propose each cause's change, the likeliest first, and keep what became of it."""
     plans: list[Plan] = []
     causes = ordered_causes(case)
     for lead in causes:
@@ -40,13 +40,12 @@ def propose(case: Case) -> Generator[Step, list[View], list[str]]:
         likeliest = lead.book.rank == min(other.book.rank for other in causes)
         plans += plans_of(case, lead, first=likeliest and not plans)
     if not plans:
-        return []
+        return
     listed = "\n".join(f"{number}. {_diff(plan)}" for number, plan in enumerate(plans, start=1))
-    results = yield Step(
+    case.changes = yield Step(
         f"These are the smallest changes that follow, in this order:\n{listed}",
         [("propose_change", plan) for plan in plans],
     )
-    return [str(result["change"]) for result in results if result.get("change")]
 
 
 def warned(case: Case, lead: Lead) -> list[Lead]:

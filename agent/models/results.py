@@ -28,6 +28,22 @@ def sentences(results: Sequence[View]) -> list[str]:
     return [_sentence(view) for view in tried(results)]
 
 
+def next_step(results: Sequence[View]) -> str:
+    """Say what a person should do after the trials."""
+    ended = {str(view.get("result")) for view in tried(results)}
+    if "needs_person" in ended:
+        return (
+            "Look at the host now: how it stands is not known. The change's result says what was seen last."
+        )
+    open_ones = [str(view.get("setting")) for view in tried(results) if view.get("result") != "kept"]
+    left = f" Not kept: {', '.join(open_ones)}; the reasons stand with the changes." if open_ones else ""
+    if "kept" in ended:
+        return (
+            f"Watch the server under the load that is really served; each change says how to undo it.{left}"
+        )
+    return f"Nothing was kept.{left} Decide with the reasons at hand whether to try again."
+
+
 def _sentence(view: View) -> str:
     setting = f"{view.get('change')} ({view.get('setting')} {view.get('to_value') or 'left out'})"
     figures = [

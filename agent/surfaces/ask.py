@@ -55,6 +55,7 @@ async def _run(options: AskOptions) -> ExitCode:
         session = await _open(options, settings, stack)
         stack.push_async_callback(session.close)
         _handle_signals(session)
+        show(session.events[-1])  # who and what; a resumed one says so
         async for event in session.ask(None):
             show(event)
         while (approval := await decide(session, unattended=options.approve)) is not None:

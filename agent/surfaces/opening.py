@@ -83,9 +83,15 @@ def start(options: OpenOptions, settings: Settings, hosts: Mapping[str, Host], s
     from agent.session import Session
 
     scenario = options.host.partition(":")[2].partition("#")[0] if is_lab(options.host) else None
-    session = Session.start(settings, model_of(settings), hosts, symptom, options.mode, scenario=scenario)
-    if is_fresh(options.host):
-        (session.folder / OWNED).write_text(next(iter(hosts)))
+    fresh = next(iter(hosts)) if is_fresh(options.host) else None
+    try:
+        session = Session.start(settings, model_of(settings), hosts, symptom, options.mode, scenario=scenario)
+    except BaseException:
+        if fresh is not None:
+            release(fresh, settings)
+        raise
+    if fresh is not None:
+        (session.folder / OWNED).write_text(fresh)
     return session
 
 

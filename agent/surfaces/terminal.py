@@ -79,7 +79,11 @@ class Terminal:
         """Return a renderer on stderr; ``NO_COLOR`` and dumb terminals are respected by rich itself."""
         from rich.console import Console
 
-        return cls(Console(file=sys.stderr, highlight=False, soft_wrap=True, no_color=color is False or None))
+        return cls(
+            Console(
+                file=sys.stderr, highlight=False, emoji=False, soft_wrap=True, no_color=color is False or None
+            )
+        )
 
     def show(self, event: Live) -> None:
         """Show one event."""
