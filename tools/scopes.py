@@ -6,6 +6,7 @@ import ast
 import contextlib
 import gc
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
@@ -69,14 +70,24 @@ def parse(data: bytes) -> Module:
     return Module(data, data.split(b"\n"), tree)
 
 
+_MANY_NODES = 50_000
+"""Objects made in one go that only syntax trees amount to."""
+
+
 @contextlib.contextmanager
 def collector_paused() -> Iterator[None]:
-    """Keep the garbage collector from walking syntax trees again and again while they grow."""
+    """Keep the garbage collector from walking syntax trees, while they grow and ever after.
+
+    Trees are kept as long as the investigation and hold no cycles, so a walk over half a million nodes
+    finds nothing; without the freeze it comes due at once when collecting starts again.
+    """
     collecting = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
+        if gc.get_count()[0] > _MANY_NODES:
+            gc.freeze()
         if collecting:
             gc.enable()
 
@@ -243,19 +254,25 @@ def _defined_names(statement: ast.stmt) -> set[str]:
 
 
 def _step_towards(node: ast.AST, line: int, column: int) -> Step | None:
-    """Return the step to the child that covers a position; cheap checks come first, bodies are long."""
+    """Return the step to the child that covers a position; bodies are long and sorted: bisect."""
     for name in node._fields:
         value = getattr(node, name, None)
         if isinstance(value, ast.AST):
             if _covers(value, line, column):
                 return Step(node, name, 0, value)
-        elif isinstance(value, list):
-            for index, child in enumerate(value):
-                if getattr(child, "end_lineno", line) < line or not isinstance(child, ast.AST):
-                    continue
-                if _covers(child, line, column):
+        elif isinstance(value, list) and value:
+            body = isinstance(value[0], ast.stmt)
+            start = bisect_left(value, line, key=_last_line) if body else 0
+            for index, child in enumerate(value[start:], start):
+                if isinstance(child, ast.AST) and _covers(child, line, column):
                     return Step(node, name, index, child)
+                if body and child.lineno > line:
+                    break
     return None
+
+
+def _last_line(statement: ast.stmt) -> int:
+    return statement.end_lineno or statement.lineno
 
 
 def _span(node: ast.AST) -> Span | None:
