@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, model_validator
 
-from tools import load, load_watch
+from tools import bounded_http, load, load_watch
 from tools.contract import Args as ToolArgs
 from tools.contract import Host, Tool, ToolContext, ToolError
 from tools.host import ConnectError
@@ -53,7 +53,7 @@ async def _model(client: AsyncClient, args: Args, where: str) -> str:
     import httpx2
 
     try:
-        response = await client.get("/v1/models", timeout=20.0)
+        response = await bounded_http.get(client, "/v1/models", timeout=20.0)
         if response.status_code in (401, 403):
             raise ToolError(f"the server on {where} asks for an API key; `benchmark` has none to give")
         listed = response.json()["data"] if response.status_code == 200 else []

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 def list_sessions(*, as_json: bool) -> None:
     """Print a line for each investigation, newest first."""
+    from tools.display import printable
+
     found = threads.list_threads(load_settings())
     for one in found:
         if as_json:
@@ -33,9 +35,9 @@ def list_sessions(*, as_json: bool) -> None:
             }
             sys.stdout.write(json.dumps(row) + "\n")
         else:
-            sys.stdout.write(
-                f"{one.thread}  {one.outcome or 'unfinished':<18} {', '.join(one.hosts)}  {one.symptom}\n"
-            )
+            hosts, outcome = ", ".join(one.hosts), one.outcome or "unfinished"
+            line = printable(f"{one.thread}  {outcome:<18} {hosts}  {one.symptom}")
+            sys.stdout.write(line.replace("\n", " ") + "\n")
     if not found and not as_json:
         sys.stdout.write("No investigations yet. Start one: leadline ask HOST SYMPTOM\n")
 
@@ -116,9 +118,10 @@ def _page_of(settings: Settings, session: str) -> Path:
 
 def validate(path: Path) -> None:
     """Read a whole transcript; raise `TranscriptError` that names line and field."""
-    from agent.transcript import read_events
+    from agent.transcript import check_order, read_events
 
     events = read_events(path)
+    check_order(events, path)
     sys.stdout.write(f"{path}: {len(events)} events, schema v1, valid\n")
 
 
