@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from agent.surfaces.commands import OpenGroup
+from agent.surfaces.options import (
+    ApproveOption,
+    BaseUrlOption,
+    HostArgument,
+    InFlightOption,
+    JsonOption,
+    LoadOption,
+    ModeChoice,
+    ModelOption,
+    ModeOption,
+    OutOption,
+    Output,
+    ResumeOption,
+    SendRgOption,
+)
 
 app = typer.Typer(
     name="leadline",
@@ -31,29 +45,6 @@ app.add_typer(playbooks, name="playbooks")
 app.add_typer(config, name="config")
 
 
-class Output(StrEnum):
-    """Forms of what a command prints on stdout."""
-
-    TEXT = "text"
-    JSON = "json"
-    STREAM_JSON = "stream-json"
-
-
-class ModeChoice(StrEnum):
-    """What an investigation may do."""
-
-    READ_ONLY = "read-only"
-    PROPOSE = "propose"
-    APPLY = "apply"
-
-
-HostArgument = Annotated[
-    str,
-    typer.Argument(metavar="HOST", help="An SSH host or alias, `local`, or `lab:NAME` for a simulated host."),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
-
-
 @app.callback()
 def root() -> None:
     """Carry the options of all commands; there are none yet."""
@@ -65,45 +56,17 @@ def ask(
     symptom: Annotated[
         str, typer.Argument(help="What is wrong, in your words, with the numbers you see.")
     ] = "",
-    resume: Annotated[
-        str | None, typer.Option(help="Go on with an investigation: its id, see `leadline sessions list`.")
-    ] = None,
-    mode: Annotated[
-        ModeChoice,
-        typer.Option(
-            help="read-only looks; propose also writes proposals; apply tries each one that you approve."
-        ),
-    ] = ModeChoice.READ_ONLY,
-    approve: Annotated[
-        bool, typer.Option("--approve", help="Approve every plan unattended; on lab hosts only.")
-    ] = False,
-    allow_in_flight: Annotated[
-        bool,
-        typer.Option("--allow-in-flight", help="Let a change restart a server that is answering requests."),
-    ] = False,
-    model: Annotated[
-        str | None,
-        typer.Option("--model", "-m", help="`playbook` (built in), or the name of a model at --base-url."),
-    ] = None,
-    base_url: Annotated[
-        str | None,
-        typer.Option(help="OpenAI-compatible endpoint, such as http://gpu1:30000/v1. Key: LEADLINE_API_KEY."),
-    ] = None,
-    allow_load: Annotated[
-        bool | None,
-        typer.Option(
-            "--allow-load/--no-load",
-            help="May a benchmark send requests to the server? Default: on lab hosts only.",
-        ),
-    ] = None,
-    send_rg: Annotated[
-        bool, typer.Option("--send-rg", help="Send a static rg to a host that has none.")
-    ] = False,
+    resume: ResumeOption = None,
+    mode: ModeOption = ModeChoice.READ_ONLY,
+    approve: ApproveOption = False,
+    allow_in_flight: InFlightOption = False,
+    model: ModelOption = None,
+    base_url: BaseUrlOption = None,
+    allow_load: LoadOption = None,
+    send_rg: SendRgOption = False,
     max_turns: Annotated[int | None, typer.Option(min=1, help="Model turns before it must conclude.")] = None,
     timeout: Annotated[float | None, typer.Option(min=1, help="Seconds before it must stop.")] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for case file and transcript; default: the session's.")
-    ] = None,
+    out: OutOption = None,
     output_format: Annotated[Output, typer.Option(help="stream-json prints one event a line.")] = Output.TEXT,
     json_: JsonOption = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")] = False,
@@ -142,30 +105,11 @@ def ask(
 @app.command()
 def chat(
     host: HostArgument,
-    resume: Annotated[
-        str | None, typer.Option(help="Go on with an investigation: its id, see `leadline sessions list`.")
-    ] = None,
-    mode: Annotated[
-        ModeChoice,
-        typer.Option(
-            help="read-only looks; propose also writes proposals; apply tries each one that you approve."
-        ),
-    ] = ModeChoice.READ_ONLY,
-    model: Annotated[
-        str | None,
-        typer.Option("--model", "-m", help="`playbook` (built in), or the name of a model at --base-url."),
-    ] = None,
-    base_url: Annotated[
-        str | None,
-        typer.Option(help="OpenAI-compatible endpoint, such as http://gpu1:30000/v1. Key: LEADLINE_API_KEY."),
-    ] = None,
-    allow_load: Annotated[
-        bool | None,
-        typer.Option(
-            "--allow-load/--no-load",
-            help="May a benchmark send requests to the server? Default: on lab hosts only.",
-        ),
-    ] = None,
+    resume: ResumeOption = None,
+    mode: ModeOption = ModeChoice.READ_ONLY,
+    model: ModelOption = None,
+    base_url: BaseUrlOption = None,
+    allow_load: LoadOption = None,
 ) -> None:
     """Investigate in a conversation: say what is wrong, watch, interrupt, steer, decide, ask on.
 
@@ -189,9 +133,7 @@ def tool(
         str, typer.Argument(help="Arguments as one JSON object; {} where none are needed.")
     ] = "{}",
     allow_load: Annotated[bool, typer.Option("--allow-load", help="Let `benchmark` send requests.")] = False,
-    send_rg: Annotated[
-        bool, typer.Option("--send-rg", help="Send a static rg to a host that has none.")
-    ] = False,
+    send_rg: SendRgOption = False,
     json_: JsonOption = False,
 ) -> None:
     """Call one tool by hand and print what a model would see.
