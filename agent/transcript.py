@@ -149,9 +149,10 @@ def _masked(value: Any, redact: Redactor, keep: frozenset[str], field: str = "")
     if field == "arguments" and (parsed := _object_in(value)) is not None:
         try:
             clean = _masked(parsed, redact, frozenset())
-            return value if clean == parsed else json.dumps(clean, ensure_ascii=False)
+            value = value if clean == parsed else json.dumps(clean, ensure_ascii=False)
         except RecursionError:
             pass  # Nested beyond reason: it is no call that could be carried out, and is masked as one text.
+    # As a whole too: only beside its name does a value such as that of "api_key" look like a secret.
     return redact(value.encode("utf-8", "replace")).decode("utf-8", "replace")
 
 
