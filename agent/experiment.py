@@ -161,12 +161,16 @@ class Experiment:
             self._finish(action, "refused", str(error))
             return Standing(state="none", detail=str(error))
         standing = done.status if done.outcome != "unknown" else await self._standing()
+        if standing.state == "none":
+            standing = await self._given_up()
         self._finish(action, _OUTCOMES[standing.state], standing.detail or done.detail)
         return standing
 
     async def _reconcile(self) -> Standing:
         """Ask the host how the plan stands, and close the step that has no recorded end by the answer."""
         standing = await self._standing()
+        if standing.state == "none":
+            standing = await self._given_up()
         if standing.state == "none" and any(_applied(action.finished) for action in self.trial.actions):
             detail = f"it was applied, and the host knows nothing of it any more ({standing.detail})"
             standing = Standing(state="unknown", detail=detail)
@@ -178,18 +182,31 @@ class Experiment:
         self.notes.append(f"taken up again: the host says {standing.state.replace('_', ' ')}")
         return standing
 
+    async def _given_up(self) -> Standing:
+        """Return how a plan stands of which the host knew nothing, once it cannot be begun there any more."""
+        try:
+            return (await self.work.ports.service.roll_back(self.host, self.plan)).status
+        except ToolError as error:
+            return Standing(state="unknown", detail=f"the host does not say how it stands: {error}")
+
     async def _standing(self) -> Standing:
         """Return how the plan stands, waiting while the transaction is at work, for a bounded time."""
         until = time.monotonic() + self.plan.readiness_s + self.plan.rollback_after_s + 30
         unknown = 0
         while True:
-            standing = await self.work.ports.service.status(self.host, self.plan.id)
+            standing = await self._asked()
             unknown = unknown + 1 if standing.state == "unknown" else 0
             settled = standing.state not in ("armed", "unknown")
             if settled or unknown >= UNKNOWN_TRIES or time.monotonic() > until:
                 return standing
             self.ctx.progress(f"the host is at work: {standing.detail}")
             await asyncio.sleep(POLL_S)
+
+    async def _asked(self) -> Standing:
+        try:
+            return await self.work.ports.service.status(self.host, self.plan.id)
+        except ToolError as error:
+            return Standing(state="unknown", detail=f"the host does not say how it stands: {error}")
 
     async def _try(self) -> tuple[Standing, str]:
         """Measure and judge the applied change; return how it stands then, and why there is no verdict."""
@@ -203,18 +220,18 @@ class Experiment:
 
     async def _measure_held(self, seed: int) -> tuple[Standing, str]:
         """Measure while the rollback timer is pushed back; stop when the host does not hold the change."""
-        standing = await self._extend()
-        if standing.state != "applied":
-            return standing, ""
+        standing, failed = await self._extend()
+        if standing.state != "applied" or failed:
+            return standing, failed
         until = time.monotonic() + self.work.settings.experiment_max_s
         load = asyncio.create_task(self._measure("after", seed))
         try:
             while not (await asyncio.wait({load}, timeout=self.plan.rollback_after_s / 3))[0]:
                 if time.monotonic() > until:
                     return standing, "measuring took too long"
-                standing = await self._extend()
-                if standing.state != "applied":
-                    return standing, ""
+                standing, failed = await self._extend()
+                if standing.state != "applied" or failed:
+                    return standing, failed
         finally:
             load.cancel()
             await asyncio.wait({load})
@@ -224,15 +241,20 @@ class Experiment:
             return standing, f"it could not be measured: {error}"
         return standing, ""
 
-    async def _extend(self) -> Standing:
+    async def _extend(self) -> tuple[Standing, str]:
+        """Push the rollback timer back; return how the plan stands, and why that could not be done."""
         action = self._start("extend")
-        seconds = self.plan.rollback_after_s
-        standing = await self.work.ports.service.extend(self.host, self.plan, seconds)
+        seconds, failed = self.plan.rollback_after_s, ""
+        try:
+            standing = await self.work.ports.service.extend(self.host, self.plan, seconds)
+        except ToolError as error:
+            standing, failed = await self._standing(), f"the rollback timer could not be set anew: {error}"
         if standing.state in ("unknown", "armed"):
             standing = await self._standing()
         held = standing.state == "applied"
-        self._finish(action, "extended" if held else _OUTCOMES[standing.state], standing.detail)
-        return standing
+        outcome = "refused" if failed else "extended" if held else _OUTCOMES[standing.state]
+        self._finish(action, outcome, failed or standing.detail)
+        return standing, failed
 
     def _judge(self) -> None:
         """Compare both measurements and record the verdict, with its figures as an artifact to cite."""

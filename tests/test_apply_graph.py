@@ -114,6 +114,18 @@ async def test_a_service_that_does_not_come_up_is_told_as_rolled_back(tmp_path: 
     assert not any(isinstance(event, Judged) for event in session.events)
 
 
+async def test_a_timer_that_cannot_be_set_anew_takes_the_change_back(tmp_path: Path) -> None:
+    result, session, host = await tried(tmp_path, "graphs", fails={"extend"})
+    assert result["result"] == "rolled_back" and "could not be set anew: extend is refused" in result["why"]
+    assert host.read()["runs"] == "old" and session.ended is not None
+
+
+async def test_a_host_that_refuses_to_say_how_it_stands_is_for_a_person(tmp_path: Path) -> None:
+    result, session, _ = await tried(tmp_path, "graphs", apply_ends="unknown", fails={"status"})
+    assert result["result"] == "needs_person" and "status is refused" in result["why"], result
+    assert session.ended is not None
+
+
 @pytest.mark.parametrize("point", ["extend", "confirm"])
 async def test_a_timer_that_fires_first_is_found_out(tmp_path: Path, point: str) -> None:
     result, _, host = await tried(tmp_path, "graphs", timer_fires_at=point)

@@ -100,6 +100,7 @@ class FakeService:
         self.timer_fires_at: str | None = None
         self.apply_ends: ChangeState = "applied"
         self.calls: list[str] = []
+        self.fails: set[str] = set()
 
     async def make_plan(
         self, host: Any, request: ChangeRequest, *, port: int, now: datetime, minimum_s: float = 60.0
@@ -175,8 +176,8 @@ class FakeService:
     async def _finish(self, point: str, plan: ChangePlan, to: ChangeState) -> Finished:
         self._enter(point)
         state = self.host.read()
-        known = state["plans"][plan.id]
-        if known["state"] == "applied":
+        known = state["plans"].get(plan.id)
+        if known is not None and known["state"] == "applied":
             known["state"] = to
             if to == "rolled_back":
                 known["by"] = "request"
@@ -184,7 +185,7 @@ class FakeService:
             self.host.write(state)
         self._leave(point)
         found = await self._standing(plan.id)
-        outcome: Any = found.state
+        outcome: Any = "rolled_back" if found.state == "none" else found.state
         return Finished(outcome=outcome, plan_id=plan.id, detail=found.detail, status=found)
 
     async def _standing(self, plan_id: str) -> ChangeStatus:
@@ -199,6 +200,8 @@ class FakeService:
 
     def _enter(self, point: str) -> None:
         self.calls.append(point)
+        if point in self.fails:
+            raise ToolError(f"{point} is refused")
         if self.timer_fires_at == point:
             self.host.fire()
         self.fault(point, "before")

@@ -22,7 +22,7 @@ from tools.service_types import (
     Finished,
     Progress,
 )
-from tools.transaction import call, no_answer, parse, program
+from tools.transaction import call, is_preparing, no_answer, parse, program
 
 __all__ = [
     "Applied",
@@ -62,7 +62,10 @@ async def apply(host: Host, plan: ChangePlan, approved_digest: str, progress: Pr
     result = await call(host, "begin", plan.id, sent=program(plan), timeout_s=_BEGIN_S)
     if not result.ok:
         progress(no_answer(result).detail)
-    found = await _follow(host, plan, progress)
+    try:
+        found = await _follow(host, plan, progress)
+    except ToolError as error:  # it may have begun: a refusal to answer is no refusal to change
+        found = ChangeStatus(state="unknown", detail=f"the host does not say how it stands: {error}")
     outcome = found.state if found.state in ("applied", "rolled_back", "failed") else "unknown"
     return Applied(
         outcome=outcome, plan_id=plan.id, detail=found.detail, status=found, seconds=time.monotonic() - clock
@@ -114,8 +117,11 @@ async def confirm(host: Host, plan: ChangePlan) -> Finished:
 
 
 async def roll_back(host: Host, plan: ChangePlan) -> Finished:
-    """Restore the state before the change and restart once. Safe to call again."""
-    found = await status(host, plan.id)
+    """Restore the state before the change and restart once. Safe to call again.
+
+    A plan that the host knows nothing of is given up there: a call that is still on its way begins nothing.
+    """
+    found = await _begun(host, plan)
     if found.state == "none":
         detail = "nothing was changed"
         return Finished(outcome="rolled_back", plan_id=plan.id, detail=detail, status=found)
@@ -126,6 +132,17 @@ async def roll_back(host: Host, plan: ChangePlan) -> Finished:
             await call(host, "order", plan.id)
         found = await _follow(host, plan, lambda text: None, undoing=True)
     return _finished(plan, found)
+
+
+async def _begun(host: Host, plan: ChangePlan) -> ChangeStatus:
+    """Return where a plan stands once no call can begin it any more."""
+    limit = time.monotonic() + _BEGIN_S
+    while True:
+        result = await call(host, "withdraw", plan.id)
+        found = parse(result.stdout.data)[0] if result.ok else no_answer(result)
+        if not is_preparing(found) or time.monotonic() > limit:
+            return found
+        await asyncio.sleep(0.3)
 
 
 def _finished(plan: ChangePlan, found: ChangeStatus) -> Finished:

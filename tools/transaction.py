@@ -15,13 +15,13 @@ from tools.display import printable
 from tools.redact import redact
 from tools.service_types import ChangePlan, ChangeState, ChangeStatus
 
-Verb = Literal["begin", "order", "recover", "confirm", "extend", "status"]
+Verb = Literal["begin", "order", "recover", "confirm", "extend", "status", "withdraw"]
 REFUSED = 3
 """Exit code of the program when it did nothing; its last line says why."""
 
 _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _STATES: dict[str, ChangeState] = {
-    "preparing": "none",
+    "preparing": "armed",
     "armed": "armed",
     "restarting": "armed",
     "rolling_back": "armed",
@@ -34,7 +34,7 @@ _STATES: dict[str, ChangeState] = {
     "kept": "confirmed",
 }
 _DETAILS = {
-    "preparing": "nothing was changed yet",
+    "preparing": "the change is being prepared",
     "armed": "armed; about to change",
     "restarting": "changed; waiting for readiness",
     "rolling_back": "rolling back",
@@ -66,9 +66,11 @@ verb=$1 id=$2 size=$3 dir=$base/$2
 shift 3
 case $verb in
 begin | recover)
-    mkdir "$dir" 2>/dev/null || { echo "refused: plan $id was applied before"; exit 3; }
-    cat >"$dir/transaction.sh"
-    if [ "$(wc -c <"$dir/transaction.sh")" -ne "$size" ]; then
+    mkdir "$dir" 2>/dev/null || { echo "refused: plan $id was applied before, or given up"; exit 3; }
+    echo $$ >"$dir/starter"
+    new=$dir/transaction.new
+    cat >"$new"
+    if [ "$(wc -c <"$new")" -ne "$size" ] || ! mv "$new" "$dir/transaction.sh"; then
         rm -rf "$dir"
         echo "refused: the program did not arrive whole"
         exit 3
@@ -79,9 +81,16 @@ begin | recover)
             [ ! -e "${left%.conf}.pending" ] || { echo state=left; exit 0; }
             [ ! -e "$left" ] || { echo state=kept; exit 0; }
         done
-        echo state=none
+        # Where this folder stands, a call that is still on its way begins nothing.
+        [ "$verb" != withdraw ] || { mkdir "$dir" && : >"$dir/given_up"; } 2>/dev/null
+        starter=$(cat "$dir/starter" 2>/dev/null)
+        if [ ! -e "$dir" ] || [ -e "$dir/given_up" ]; then echo state=none
+        elif [ -z "$starter" ]; then echo state=preparing
+        elif grep -q -a -F -- "$id" "/proc/$starter/cmdline" 2>/dev/null; then echo state=preparing
+        else echo state=none; fi
         exit 0
-    fi ;;
+    fi
+    [ "$verb" != withdraw ] || verb=status ;;
 esac
 exec sh "$dir/transaction.sh" "$verb" "$@"
 """
@@ -146,6 +155,11 @@ def no_answer(result: Result) -> ChangeStatus:
     error = result.stderr.data.decode(errors="replace").strip().splitlines()
     why = result.detail or (error[-1] if error else f"{result.outcome} {result.exit_code}")
     return ChangeStatus(state="unknown", detail=f"the host gave no answer: {printable(why)}")
+
+
+def is_preparing(found: ChangeStatus) -> bool:
+    """Tell whether the call that begins a change still checks and writes, with nothing armed yet."""
+    return found.detail == _DETAILS["preparing"]
 
 
 def parse(output: bytes) -> tuple[ChangeStatus, bool]:

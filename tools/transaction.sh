@@ -97,11 +97,12 @@ last_words() {
 
 arm() {
     count=$(($(kept count || echo 0) + 1))
+    # Counted first: a name that a call which died has used is never tried again.
+    put count "$count" || return 1
     timer=leadline-rollback-$plan_id-$count
     old=$(kept timer)
     systemd-run --quiet --collect --on-active="$1" --timer-property=AccuracySec=200ms --unit="$timer" \
         sh "$dir/transaction.sh" rollback timer >"$dir/arm.log" 2>&1 || return 1
-    put count "$count"
     put timer "$timer"
     put rollback_at "$(($(now) + ${1%%.*}))"
     [ -z "$old" ] || systemctl stop "$old.timer" >/dev/null 2>&1
@@ -148,7 +149,7 @@ begin() {
     verify
     arm "$rollback_after" || refuse "the rollback timer could not be armed: $(head -n 1 "$dir/arm.log")"
     printf '%s\n' "$plan_id" >"$base/unit-$unit.owner"
-    put state armed
+    put state armed || refuse "$dir cannot be written"
     say "rollback timer armed: ${rollback_after} s"
     point armed
     systemd-run --quiet --collect --unit="leadline-change-$plan_id" sh "$dir/transaction.sh" work >"$dir/work.log" 2>&1 9>&- || {
@@ -241,6 +242,7 @@ work() {
             exit 0
         }
         put invocation "$new"
+        put text "$(seen)"
         put state applied
         say "ready: healthy and answering"
         point applied
@@ -411,7 +413,16 @@ confirm() {
             echo "refused: $unit is not the process that was verified any more; roll back"
             exit 3
         }
-        put state confirmed
+        [ "$(cat "$dropin" 2>/dev/null; echo .)" = "$dropin_text." ] || {
+            echo "refused: $dropin does not hold what was applied any more; roll back"
+            exit 3
+        }
+        [ "$(seen)" = "$(kept text)" ] ||
+            note "somebody else changed the text of $unit meanwhile; that was not measured and is not in force yet"
+        put state confirmed || {
+            echo "refused: the decision could not be written to $dir; roll back"
+            exit 3
+        }
         point confirmed
         rm -f "$pending"
         disarm
@@ -439,8 +450,15 @@ extend() {
     status
 }
 
+# Whether the call that prepares the change still runs: what is to come may not be taken for nothing.
+starting() { grep -q -a -F -- "$plan_id" "/proc/$(kept starter)/cmdline" 2>/dev/null; }
+
 status() {
     worker=none
+    if [ "$(state)" = preparing ] && ! starting && [ "$(state)" = preparing ]; then
+        echo state=none
+        return
+    fi
     if [ -e "$dir/worker" ]; then
         worker=gone
         kill -0 "$(kept worker)" 2>/dev/null && worker=alive
