@@ -13,6 +13,7 @@ from tools import launch_edit, launch_line, unit_text
 from tools.contract import Host, ToolError
 from tools.display import printable
 from tools.redact import redact
+from tools.service_request import check
 from tools.service_types import ChangePlan, ChangeRequest, EnvironmentChange
 
 EXPIRES_S = 1800.0
@@ -20,9 +21,6 @@ UNKNOWN_START_S = 600.0
 """Limits of a plan when no start was seen in the journal: large models take minutes."""
 RESTARTS = 2
 """Starts a plan may use: the change, and the way back."""
-_UNIT = re.compile(r"[A-Za-z0-9:_.@\\-]{1,200}\.service")
-_FLAG = re.compile(r"--[A-Za-z0-9][A-Za-z0-9_.-]*")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _METRIC = re.compile(
     r"^(?:sglang|vllm):num_(?:requests_)?(running|queue|waiting)(?:_reqs)?[ {].*?([0-9.e+]+)$"
 )
@@ -46,7 +44,7 @@ async def make_plan(
     host: Host, request: ChangeRequest, *, port: int, now: datetime, minimum_s: float = 60.0
 ) -> ChangePlan:
     """Read the unit and return the plan of one change; raise `ToolError` when it cannot be made safely."""
-    _check_request(request)
+    check(request)
     state = await _read(host, request.unit, port)
     _check_unit(request.unit, state)
     line = launch_edit.read(state.unit.all("Service.ExecStart"))
@@ -80,27 +78,11 @@ async def make_plan(
         rollback_after_s=limit,
         readiness_s=limit,
         port=port,
-        blast_radius=_blast(state, running, queued, limit),
+        blast_radius=_blast(state, line.argv, request.setting, running, queued, limit),
         restarts_needed=RESTARTS,
         created_at=now,
         expires_at=now + timedelta(seconds=EXPIRES_S),
     )
-
-
-def _check_request(request: ChangeRequest) -> None:
-    if not _UNIT.fullmatch(request.unit) or request.unit.startswith("-"):
-        raise ToolError(
-            f"{printable(request.unit)!r} is not the full name of a service, such as sglang.service"
-        )
-    if "@." in request.unit:
-        raise ToolError(f"{request.unit} is a template; name one of its instances")
-    if not (_FLAG.fullmatch(request.setting) or _NAME.fullmatch(request.setting)):
-        raise ToolError("a setting is a flag (--x) or the NAME of an environment variable")
-    for value in (request.from_value, request.to_value):
-        if value is not None and (printable(value) != value or "\n" in value or "\t" in value):
-            raise ToolError("the value holds characters that cannot be shown, so nobody can approve it")
-    if request.from_value == request.to_value:
-        raise ToolError("the change changes nothing")
 
 
 async def _read(host: Host, unit: str, port: int) -> UnitState:
@@ -231,8 +213,22 @@ def _requests(text: str) -> tuple[int | None, int | None]:
     return (None if running is None else round(running)), (None if queued is None else round(queued))
 
 
-def _blast(state: UnitState, running: int | None, queued: int | None, limit: float) -> list[str]:
+def _alike(argv: list[str], setting: str) -> list[str]:
+    """Return the flags of a launch line that may be a short form of a setting, or it of them."""
+    flags = {word.partition("=")[0] for word in argv if word.startswith("--")} - {setting}
+    if not setting.startswith("--"):
+        return []
+    return sorted(flag for flag in flags if flag.startswith(setting) or setting.startswith(flag))
+
+
+def _blast(
+    state: UnitState, argv: list[str], setting: str, running: int | None, queued: int | None, limit: float
+) -> list[str]:
     out = [
+        f"{word} stands in the launch line as well; if it is another name of {setting}, the last one counts"
+        for word in _alike(argv, setting)
+    ]
+    out += [
         f"{state.properties.get('Id')} is restarted: no answers until it is ready,"
         f" up to {limit:g} s, twice if it is rolled back"
     ]
