@@ -6,6 +6,7 @@ import asyncio
 import os
 import pwd
 import sys
+import termios
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -83,6 +84,8 @@ def plan_text(plan: ChangePlan, change: Change) -> str:
 
 async def _answer(question: str) -> str:
     """Return a line typed at the terminal; can be cancelled while it waits."""
+    # What was typed before the plan was shown decides nothing.
+    termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
     sys.stderr.write(question)
     sys.stderr.flush()
     loop = asyncio.get_running_loop()
