@@ -126,10 +126,11 @@ class Conversation:
                 self.session.cancel()
             return
         text = slash.answer(self.session, line)
+        whole = line.startswith("/show")  # an output is shown as it is
         if at_work:
-            self._screen.say(text)
+            self._screen.say(text, whole=whole)
         else:
-            await self._screen.page(text)
+            await self._screen.page(text, whole=whole)
 
     async def _work(self, session: Session, events: AsyncIterator[Live]) -> None:
         """Let the session go on, deciding on plans as they come, until it stops."""

@@ -16,6 +16,7 @@ from rich.console import Console
 
 from agent.events import Live, TextDelta, TurnTaken
 from agent.surfaces.terminal import Terminal
+from agent.surfaces.wrapping import wrapped
 from tools.display import printable
 
 _DIFF = {"+": "green", "-": "red", "@": "cyan"}
@@ -73,14 +74,16 @@ class Screen:
                 self.say(printable(event.text))
             self._streamed = False
 
-    def say(self, text: str, style: str = "") -> None:
-        """Print an answer."""
+    def say(self, text: str, style: str = "", *, whole: bool = False) -> None:
+        """Print an answer; at a terminal, long lines are broken between words unless they stay ``whole``."""
+        if self._said.is_terminal and not whole:
+            text = wrapped(text, self._said.width)
         self._said.print(text, style=style or None, markup=False)
 
     def note(self, text: str, style: str = "dim") -> None:
         """Print what is about the chat itself."""
         if self.typed:
-            self.say(text, style)
+            self.say(text, style, whole=True)  # its command is copied
         else:
             sys.stderr.write(f"{text}\n")
 
@@ -90,10 +93,10 @@ class Screen:
             changed = line.startswith("    ") and line[4:5] in _DIFF
             self.say(line, _DIFF[line[4]] if changed else "")
 
-    async def page(self, text: str) -> None:
+    async def page(self, text: str, *, whole: bool = False) -> None:
         """Print a text; one that is longer than the screen goes through the pager."""
         if not self.typed or text.count("\n") < shutil.get_terminal_size().lines - 2:
-            self.say(text)
+            self.say(text, whole=whole)
             return
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the pager's
         try:

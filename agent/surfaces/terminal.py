@@ -37,6 +37,7 @@ from agent.events import (
     UserMessage,
 )
 from agent.state import Change, Conclusion, HypothesisStatus, LevelComparison, TrialVerdict
+from agent.surfaces.wrapping import wrapped
 from tools.display import printable
 
 if TYPE_CHECKING:
@@ -129,7 +130,10 @@ class Terminal:
 
     def _line(self, text: str, style: str = "") -> None:
         self._end_line()
-        self._console.print(printable(text), style=style or None, markup=False)
+        text = printable(text)
+        if self._console.is_terminal:
+            text = wrapped(text, self._console.width)
+        self._console.print(text, style=style or None, markup=False)
 
     def _short(self, text: str) -> str:
         """Cut a line of progress to the screen; the whole text stands in the case file."""
