@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import signal
 import sys
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from agent.state import Change, Conclusion
 from agent.surfaces.approving import decide, refuse_unattended
 from agent.surfaces.opening import OpenOptions, give_back, open_hosts, resume, settings_of, start
 from agent.surfaces.targets import say
+from agent.surfaces.wrapping import wrapped
 
 if TYPE_CHECKING:
     from agent.session import Session
@@ -47,6 +49,11 @@ def run(options: AskOptions) -> None:
 
 async def _run(options: AskOptions) -> ExitCode:
     if not options.symptom and options.resume is None:
+        if " " in options.host:
+            raise UsageError(
+                f"{options.host!r} is no host; the host comes first",
+                do=f'for example: leadline ask local "{options.host}"',
+            )
         raise UsageError("say what is wrong", do='for example: leadline ask HOST "decode is slow: 24 tok/s"')
     settings = settings_of(options)
     _check_approve(options, settings)
@@ -163,7 +170,10 @@ def _print_result(
     options: AskOptions, session: Session, ended: Ended, conclusion: Conclusion | None, files: list[str]
 ) -> None:
     if options.output == "text":
-        sys.stdout.write(answer_of(session, ended, files))
+        text = answer_of(session, ended, files)
+        if sys.stdout.isatty():
+            text = wrapped(text, shutil.get_terminal_size().columns)
+        sys.stdout.write(text)
         return
     started = session.events[0]
     assert isinstance(started, Started)

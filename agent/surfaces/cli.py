@@ -20,8 +20,11 @@ from agent.surfaces.options import (
     ModeOption,
     OutOption,
     Output,
+    PlaybookArgument,
     ResumeOption,
     SendRgOption,
+    SessionArgument,
+    TranscriptArgument,
 )
 
 app = typer.Typer(
@@ -198,7 +201,7 @@ def sessions_list(json_: JsonOption = False) -> None:
 
 
 @sessions.command("show")
-def sessions_show(session: str, json_: JsonOption = False) -> None:
+def sessions_show(session: SessionArgument, json_: JsonOption = False) -> None:
     """Print the case file of an investigation as Markdown, or as JSON."""
     from agent.surfaces.records import show_session
 
@@ -206,7 +209,7 @@ def sessions_show(session: str, json_: JsonOption = False) -> None:
 
 
 @sessions.command("validate")
-def sessions_validate(transcript: Path) -> None:
+def sessions_validate(transcript: TranscriptArgument) -> None:
     """Check a transcript file against the schema; names line and field of what is wrong."""
     from agent.surfaces.records import validate
 
@@ -222,7 +225,7 @@ def cases_list(json_: JsonOption = False) -> None:
 
 
 @cases.command("show")
-def cases_show(session: str, json_: JsonOption = False) -> None:
+def cases_show(session: SessionArgument, json_: JsonOption = False) -> None:
     """Print a case file as Markdown, or as JSON."""
     from agent.surfaces.records import show_session
 
@@ -231,7 +234,7 @@ def cases_show(session: str, json_: JsonOption = False) -> None:
 
 @cases.command("open")
 def cases_open(
-    session: str,
+    session: SessionArgument,
     browser: Annotated[bool, typer.Option("--browser", help="Open the page in a web browser.")] = False,
 ) -> None:
     """Write the HTML page of an investigation anew and print its path."""
@@ -249,7 +252,7 @@ def playbooks_list(json_: JsonOption = False) -> None:
 
 
 @playbooks.command("show")
-def playbooks_show(name: str) -> None:
+def playbooks_show(name: PlaybookArgument) -> None:
     """Print one playbook."""
     from agent.surfaces.records import show_playbook
 

@@ -29,6 +29,15 @@ HostArgument = Annotated[
     str,
     typer.Argument(metavar="HOST", help="An SSH host or alias, `local`, or `lab:NAME` for a simulated host."),
 ]
+SessionArgument = Annotated[
+    str, typer.Argument(metavar="ID", help="The investigation, as `leadline sessions list` shows it.")
+]
+TranscriptArgument = Annotated[
+    Path, typer.Argument(metavar="FILE", help="The transcript.jsonl of an investigation.")
+]
+PlaybookArgument = Annotated[
+    str, typer.Argument(metavar="NAME", help="The playbook, as `leadline playbooks list` shows it.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 ResumeOption = Annotated[
     str | None, typer.Option(help="Go on with an investigation: its id, see `leadline sessions list`.")
