@@ -15,8 +15,11 @@ from agent.approvals import Approval
 from agent.casefile import build, to_markdown
 from agent.config import Settings
 from agent.events import ActionStarted, ChangeMoved, ConclusionChecked, Judged
-from agent.models import ToolSchema
+from agent.models import Model, ToolSchema
+from agent.models.openai import OpenAIModel
 from agent.models.playbook import PlaybookModel
+from agent.models.scripted import MODEL, ScriptedServer, serving
+from agent.models.scripted_script import by_method
 from agent.session import Session
 from agent.state import AssistantTurn, Message
 from evals.lab.hosts import Lab
@@ -61,7 +64,7 @@ def unit_text(lab: Lab) -> str:
 
 
 def tried(
-    folder: Path, scenario: str | Scenario, model: PlaybookModel, tokens: int = 32
+    folder: Path, scenario: str | Scenario, model: Model, tokens: int = 32
 ) -> tuple[Session, Lab, str, str]:
     """Investigate in mode apply and approve every plan; return also the unit's text before and after."""
     settings = Settings(state_dir=folder / "state", experiment_tokens=tokens)
@@ -72,7 +75,7 @@ def tried(
         return session, lab, before, unit_text(lab)
 
 
-async def _investigate(settings: Settings, lab: Lab, model: PlaybookModel) -> Session:
+async def _investigate(settings: Settings, lab: Lab, model: Model) -> Session:
     host = await connect(lab.target(), settings)
     session = Session.start(settings, model, {host.name: host}, SYMPTOM, "apply", scenario=lab.scenario)
     try:
@@ -115,6 +118,34 @@ def test_the_founding_case_is_fixed_by_graphs_and_then_depth(tmp_path: Path) -> 
     assert "--disable-cuda-graph" in before and "--pp-async-batch-depth 1" in after
     steps = [event for event in session.events if isinstance(event, ActionStarted) and event.step == "apply"]
     assert len({step.digest for step in steps}) == len(steps) == 2
+
+
+class Wired:
+    """Take turns from the built-in method over HTTP, some of them after a fault of the endpoint."""
+
+    name = f"openai:{MODEL}"
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._server = ScriptedServer(by_method(), {2: "cut", 4: "429", 6: "500"})
+
+    async def next_turn(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[ToolSchema],
+        on_text: Callable[[str], None] = lambda text: None,
+    ) -> AssistantTurn:
+        async with serving(self._server) as url:
+            endpoint = self._settings.model_copy(update={"model": MODEL, "base_url": url})
+            return await OpenAIModel(endpoint, jitter=lambda: 0.0).next_turn(messages, tools, on_text)
+
+
+def test_the_same_through_the_wire_with_faults_is_fixed(tmp_path: Path) -> None:
+    session, _, _, after = tried(tmp_path, "kimi-k26-pp8", Wired(Settings()))
+    kept = [event.change for event in session.events if isinstance(event, Judged) and event.comparison.kept]
+    assert len(kept) == 2
+    assert session.ended is not None and session.ended.outcome == "fixed"
+    assert verified(session) and "--pp-async-batch-depth 1" in after
 
 
 def test_the_twin_is_fixed_by_graphs_and_a_micro_batch_of_one(tmp_path: Path) -> None:
