@@ -46,7 +46,7 @@ def _why(result: Result, standing: Standing, failed: str, found: Comparison | No
     if result == "kept" and found:
         return found.why
     if result == "rolled_back":
-        if standing.rolled_back_by in ("timer", "readiness") or found is None:
+        if standing.rolled_back_by in ("timer", "readiness") or found is None or failed:
             said = failed or standing.reason or standing.detail
             by = {
                 "timer": "its rollback timer fired before it was confirmed",
@@ -55,7 +55,7 @@ def _why(result: Result, standing: Standing, failed: str, found: Comparison | No
             head = by.get(standing.rolled_back_by, "it was rolled back")
             return f"{head}; the old state is back: {said}"
         return f"{found.why}; the old state is back"
-    parts = [standing.reason or standing.detail]
+    parts = [standing.reason or standing.detail, failed if result == "needs_person" else ""]
     return "; ".join(part for part in parts if part)
 
 

@@ -120,6 +120,18 @@ async def test_a_timer_that_cannot_be_set_anew_takes_the_change_back(tmp_path: P
     assert host.read()["runs"] == "old" and session.ended is not None
 
 
+async def test_a_change_that_cannot_be_confirmed_says_so_not_that_it_was_good(tmp_path: Path) -> None:
+    result, _, host = await tried(tmp_path, "graphs", fails={"confirm"})
+    assert result["result"] == "rolled_back" and result["verdict"] == "improved"
+    assert result["why"] == "it was rolled back; the old state is back: confirm is refused"
+    assert host.read()["runs"] == "old"
+
+
+async def test_a_rollback_that_is_refused_says_why_a_person_is_needed(tmp_path: Path) -> None:
+    result, _, _ = await tried(tmp_path, "worse", fails={"roll_back"})
+    assert result["result"] == "needs_person" and "roll_back is refused" in result["why"]
+
+
 async def test_a_host_that_refuses_to_say_how_it_stands_is_for_a_person(tmp_path: Path) -> None:
     result, session, _ = await tried(tmp_path, "graphs", apply_ends="unknown", fails={"status"})
     assert result["result"] == "needs_person" and "status is refused" in result["why"], result
