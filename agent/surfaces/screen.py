@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import IO, cast
 
 from prompt_toolkit.application.current import get_app_session
-from rich.console import Console
 
 from agent.events import Live, TextDelta, TurnTaken
+from agent.surfaces.console import open_console
 from agent.surfaces.terminal import Terminal
 from agent.surfaces.wrapping import wrapped
 from tools.display import printable
@@ -54,11 +54,10 @@ class Screen:
     def __init__(self, lines: WholeLines | None) -> None:
         self.typed = lines is not None
         if lines is None:
-            self._said = Console(file=sys.stdout, highlight=False, emoji=False, soft_wrap=True)
+            self._said = open_console(sys.stdout)
             self._terminal = Terminal.on_stderr()
         else:
-            file = cast("IO[str]", lines)
-            self._said = Console(file=file, highlight=False, emoji=False, soft_wrap=True)
+            self._said = open_console(cast("IO[str]", lines))
             self._terminal = Terminal(self._said)
         self._streamed = False
 

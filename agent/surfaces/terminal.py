@@ -37,6 +37,7 @@ from agent.events import (
     UserMessage,
 )
 from agent.state import Change, Conclusion, HypothesisStatus, LevelComparison, TrialVerdict
+from agent.surfaces.console import open_console
 from agent.surfaces.wrapping import wrapped
 from tools.display import printable
 
@@ -76,15 +77,9 @@ class Terminal:
         self._progress: tuple[str, float] = ("", 0.0)
 
     @classmethod
-    def on_stderr(cls, *, color: bool | None = None) -> Terminal:
-        """Return a renderer on stderr; ``NO_COLOR`` and dumb terminals are respected by rich itself."""
-        from rich.console import Console
-
-        return cls(
-            Console(
-                file=sys.stderr, highlight=False, emoji=False, soft_wrap=True, no_color=color is False or None
-            )
-        )
+    def on_stderr(cls) -> Terminal:
+        """Return a renderer on stderr; ``NO_COLOR`` and dumb terminals are respected."""
+        return cls(open_console(sys.stderr))
 
     def show(self, event: Live) -> None:
         """Show one event."""
