@@ -55,6 +55,8 @@ from tools.contract import ArtifactRef, ToolError
 
 _HANDLE = re.compile(r'"(t\d+\.\d+)"')
 _SETTING = re.compile(r"--?[A-Za-z][A-Za-z0-9._-]*|[A-Z][A-Z0-9_]*")
+LONGEST_PROPOSAL = 8000
+"""Characters of a proposed change that a person can read, and that fit into what a model is shown of it."""
 _GROUNDS: frozenset[EvidenceKind] = frozenset({"source", "log", "configuration"})
 
 
@@ -142,6 +144,10 @@ class Ledger:
             )
         if args.from_value == args.to_value:
             raise ToolError("from_value and to_value are the same; a change needs two different values")
+        if len(args.model_dump_json()) > LONGEST_PROPOSAL:
+            raise ToolError(
+                f"the proposal is longer than {LONGEST_PROPOSAL} characters; nobody could approve it"
+            )
         for name in args.hypotheses:
             self._grounded(name)
         fields = args.model_dump(exclude={"process_root", "host"})

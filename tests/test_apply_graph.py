@@ -120,6 +120,17 @@ async def test_a_timer_that_cannot_be_set_anew_takes_the_change_back(tmp_path: P
     assert host.read()["runs"] == "old" and session.ended is not None
 
 
+async def test_a_proposal_that_nobody_could_read_is_refused(tmp_path: Path) -> None:
+    host = FileHost(tmp_path / "host.json")
+    script = moves(propose(to_value="A" * 1_000_000), outcome="inconclusive", changes=[])
+    session = open_session(tmp_path, FakeService(host), script)
+    await go(session)
+    await session.close()
+    (result,) = results(session)
+    assert "longer than 8000 characters" in result["error"]
+    assert not any(isinstance(event, ChangeMoved | PlanMade) for event in session.events)
+
+
 async def test_a_change_that_cannot_be_confirmed_says_so_not_that_it_was_good(tmp_path: Path) -> None:
     result, _, host = await tried(tmp_path, "graphs", fails={"confirm"})
     assert result["result"] == "rolled_back" and result["verdict"] == "improved"
