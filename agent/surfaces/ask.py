@@ -63,11 +63,15 @@ async def _run(options: AskOptions) -> ExitCode:
         stack.push_async_callback(session.close)
         _handle_signals(session)
         show(session.events[-1])  # who and what; a resumed one says so
-        async for event in session.ask(None):
-            show(event)
-        while (approval := await decide(session, unattended=options.approve)) is not None:
-            async for event in session.answer(approval):
+        try:
+            async for event in session.ask(None):
                 show(event)
+            while (approval := await decide(session, unattended=options.approve)) is not None:
+                async for event in session.answer(approval):
+                    show(event)
+        except asyncio.CancelledError:
+            sys.stderr.write(f"\ninterrupted; what was gathered is kept; {_go_on(options, session)}\n")
+            raise
         code = _finish(options, session)
         if session.ended is not None:
             give_back(session.folder, settings)
@@ -132,7 +136,7 @@ def _finish(options: AskOptions, session: Session) -> ExitCode:
         )
         return ExitCode.APPROVAL_NEEDED
     if ended is None:
-        sys.stderr.write(f"stopped; go on with: leadline ask {options.host} --resume {session.thread}\n")
+        sys.stderr.write(f"stopped; {_go_on(options, session)}\n")
         return ExitCode.TERMINATED
     conclusion = conclusion_of(session)
     _print_result(options, session, ended, conclusion, files)
@@ -140,6 +144,10 @@ def _finish(options: AskOptions, session: Session) -> ExitCode:
     if session.exit_code is ExitCode.DONE and options.exit_code and problem:
         return ExitCode.PROBLEM_FOUND
     return session.exit_code
+
+
+def _go_on(options: AskOptions, session: Session) -> str:
+    return f"go on with: leadline ask {options.host} --resume {session.thread}"
 
 
 def conclusion_of(session: Session) -> Conclusion | None:
