@@ -115,7 +115,7 @@ class ProposeChangeArgs(HostArgs):
     )
     mechanism: str = Field(
         min_length=1,
-        description="Metric that must move if the cause is right (is_cuda_graph 0 -> 1), or why none can be.",
+        description="Metric that must move if the cause is right (cuda graph: True), or why none can be.",
     )
     rollback: str = Field(min_length=1, description="How the old state is restored.")
     cautions: list[str] = Field(default_factory=list, description="What may go wrong and how it would show.")

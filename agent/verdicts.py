@@ -38,9 +38,10 @@ _T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2
 _T95_REST = ((16, 2.120), (20, 2.086), (30, 2.042), (60, 2.000))
 
 _METRICS: tuple[tuple[str, str], ...] = (
-    ("sglang:is_cuda_graph", r"cuda[ _-]?graph"),
     ("decode_steps_by_cuda_graph", r"cuda[ _-]?graph"),
     ("memory_usage.graph", r"cuda[ _-]?graph"),
+    # Last: some releases export this gauge and never set it.
+    ("sglang:is_cuda_graph", r"cuda[ _-]?graph"),
     ("gpu_power_w", r"\b(?:power|watts?)\b"),
 )
 """What can be observed, and what a change's mechanism or setting must speak of to mean it."""

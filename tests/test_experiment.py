@@ -152,7 +152,7 @@ def test_a_mechanism_is_what_the_change_speaks_of() -> None:
     seen = {"sglang:is_cuda_graph": 0.0, "memory_usage.graph": 0.0, "gpu_power_w": 100.0}
     then = {"sglang:is_cuda_graph": 0.0, "memory_usage.graph": 1.4, "gpu_power_w": 300.0}
     values, moved, says = mechanism(change(), seen, then)
-    assert moved and [value.name for value in values] == ["sglang:is_cuda_graph", "memory_usage.graph"]
+    assert moved and [value.name for value in values] == ["memory_usage.graph", "sglang:is_cuda_graph"]
     assert says == "memory_usage.graph 0 -> 1.4"
     values, moved, _ = mechanism(change("--size", "GPU power under load rises"), seen, then)
     assert moved and [value.name for value in values] == ["gpu_power_w"]

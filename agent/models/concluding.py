@@ -119,6 +119,8 @@ def summary(case: Case, outcome: str, causes: list[Lead]) -> str:
 
 
 def _outcome_lines(case: Case, outcome: str, causes: list[Lead]) -> Iterator[str]:
+    if outcome == "fixed" and (left := results.not_kept(case.changes)):
+        yield f"Fixed in part; not kept: {', '.join(left)}."
     if outcome in ("diagnosed", "fixed"):
         for number, lead in enumerate(causes, start=1):
             yield f"{number}. {_cause(lead)}"

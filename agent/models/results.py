@@ -28,6 +28,11 @@ def sentences(results: Sequence[View]) -> list[str]:
     return [_sentence(view) for view in tried(results)]
 
 
+def not_kept(results: Sequence[View]) -> list[str]:
+    """Name the settings whose change was tried or asked for and is not in force."""
+    return [str(view.get("setting")) for view in tried(results) if view.get("result") != "kept"]
+
+
 def next_step(results: Sequence[View]) -> str:
     """Say what a person should do after the trials."""
     ended = {str(view.get("result")) for view in tried(results)}
@@ -35,8 +40,8 @@ def next_step(results: Sequence[View]) -> str:
         return (
             "Look at the host now: how it stands is not known. The change's result says what was seen last."
         )
-    open_ones = [str(view.get("setting")) for view in tried(results) if view.get("result") != "kept"]
-    left = f" Not kept: {', '.join(open_ones)}; the reasons stand with the changes." if open_ones else ""
+    left = ", ".join(not_kept(results))
+    left = f" Not kept: {left}; the reasons stand with the changes." if left else ""
     if "kept" in ended:
         return (
             f"Watch the server under the load that is really served; each change says how to undo it.{left}"

@@ -82,9 +82,8 @@ class Views:
     def metrics(self) -> str:
         """Return ``/metrics`` in Prometheus text; one rank speaks for all.
 
-        The gauge ``is_cuda_graph`` follows the last decode step here; in releases whose scheduler never sets
-        it, the real one stays 0, while the counter ``cuda_graph_passes_total`` tells the two kinds of step
-        apart in both.
+        The gauge ``is_cuda_graph`` stays 0, as in 0.5.11, whose scheduler exports it and never sets it; the
+        counter ``cuda_graph_passes_total`` tells the two kinds of step apart.
         """
         engine, stats = self._engine, self._engine.stats
         used, pool = engine.used_tokens, engine.launch.pool_tokens
@@ -103,7 +102,7 @@ class Views:
             ("num_used_tokens", "The number of used tokens.", used),
             ("kv_available_tokens", "Number of free token slots in the KV cache pool.", pool - used),
             ("utilization", "The utilization.", -1.0),
-            ("is_cuda_graph", "Whether the batch is using CUDA graph.", float(stats.last_step_graph)),
+            ("is_cuda_graph", "Whether the batch is using CUDA graph.", 0.0),
             ("max_total_num_tokens", "Maximum total number of tokens in the KV cache pool.", pool),
             ("context_len", "Maximum context length.", engine.launch.context_length),
         ]
