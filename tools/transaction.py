@@ -139,7 +139,7 @@ async def call(
         ["sh", "-c", _ENTER, "leadline", _FIND, *inner],
         timeout_s=timeout_s,
         stdin=sent or None,
-        retry=verb == "status",
+        retry=verb in ("status", "withdraw"),
     )
     if result.outcome == "exited" and result.exit_code == REFUSED:
         said = result.stdout.data.decode(errors="replace").strip().splitlines()
