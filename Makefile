@@ -25,7 +25,8 @@ lint: $(STAMP)
 	$(BIN)/lint-imports
 
 test: lint
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n auto -m "not timed"
+	$(BIN)/pytest -n 2 -m timed
 
 bench: $(STAMP)
 	$(BIN)/python -m evals.bench

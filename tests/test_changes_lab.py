@@ -28,7 +28,7 @@ from tests.lab_fixtures import running
 from tools.artifacts import ArtifactStore
 from tools.host import connect
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow]
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timed]
 
 SYMPTOM = "PP8 decode is slow: 24 tok/s, GPUs at 85 W of 600 W"
 

@@ -15,7 +15,7 @@ from agent.transcript import check_order, read_events
 from evals.lab import hosts
 from tests.lab_fixtures import need_sandbox
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow]
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timed]
 
 TIMER_S = 60.0
 
