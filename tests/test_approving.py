@@ -36,7 +36,7 @@ def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path) -> None:
     need_sandbox()
     leadline = str(Path(sys.executable).with_name("leadline"))
     with typing([leadline, "ask", "lab:kimi-k26-pp8", "slow"], environment(str(tmp_path))) as terminal:
-        terminal.expect("session ")
+        terminal.expect("session")
         terminal.expect("facts")
         terminal.type(CTRL_C, enter=False)
         assert terminal.ends() == 130

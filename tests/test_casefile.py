@@ -122,7 +122,7 @@ class Story:
         self.hypothesis(update=[{"id": "H1", "evidence": [first | cite("t1.1", "--disable-cuda-graph")]}])
         second = {"prediction": "P2", "kind": "log", **cite("t3.1", f"log {self.word} owned")}
         self.hypothesis(update=[{"id": "H2", "evidence": [second]}])
-        word = self.word
+        word = self.word[:1000]  # a longer proposal is refused
         change = {
             "unit": f"u {word}",
             "setting": "--disable-cuda-graph",
