@@ -71,8 +71,12 @@ class Settings(BaseSettings):
     max_cost_usd: float = 5.0
     max_wall_s: float = 3600.0
     experiment_repeats: int = Field(
-        default=3, ge=1, le=20, description="Runs of each level, before and after."
+        default=3, ge=1, le=20, description="Runs of each level, before and after, at least."
     )
+    experiment_spread: float = Field(
+        default=0.04, gt=0, le=1, description="Runs are added until the mean is sure within this share."
+    )
+    experiment_max_repeats: int = Field(default=9, ge=1, le=20, description="Runs of each level, at most.")
     experiment_requests: int = Field(default=1, ge=1, le=64, description="Per unit of concurrency and run.")
     experiment_tokens: int = Field(default=64, ge=2, le=4096, description="Output tokens of each request.")
     experiment_max_s: float = Field(default=1800.0, gt=0, description="A longer measurement is given up.")

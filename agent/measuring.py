@@ -33,6 +33,8 @@ def arguments(plan: ChangePlan, seen: Observation, settings: Settings, seed: int
         "requests": settings.experiment_requests,
         "max_tokens": settings.experiment_tokens,
         "repeats": settings.experiment_repeats,
+        "spread": settings.experiment_spread,
+        "max_repeats": settings.experiment_max_repeats,
         "warmup": 1,
         "control": True,
         "seed": seed,

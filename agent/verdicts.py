@@ -24,6 +24,7 @@ from agent.state import (
     Scalar,
     TrialVerdict,
 )
+from tools.intervals import t95
 
 SMALLEST_EFFECT = 0.03
 """A smaller change of throughput counts as none, however sure it is."""
@@ -33,9 +34,6 @@ WIDEST = 0.10
 
 HARM = 0.15
 """A level that is too noisy to judge does not forbid a gain elsewhere when it cannot hide more harm."""
-
-_T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145)
-_T95_REST = ((16, 2.120), (20, 2.086), (30, 2.042), (60, 2.000))
 
 _METRICS: tuple[tuple[str, str], ...] = (
     ("decode_steps_by_cuda_graph", r"cuda[ _-]?graph"),
@@ -100,15 +98,8 @@ def _interval(before: Sequence[float], after: Sequence[float]) -> tuple[float, f
     sizes = [len(side) for side in logs]
     freedom = sum(sizes) - 2
     pooled = sum((size - 1) * variance(side) for size, side in zip(sizes, logs, strict=True)) / freedom
-    half = _t95(freedom) * math.sqrt(pooled * sum(1 / size for size in sizes))
+    half = t95(freedom) * math.sqrt(pooled * sum(1 / size for size in sizes))
     return math.exp(centre), math.exp(centre - half), math.exp(centre + half)
-
-
-def _t95(freedom: int) -> float:
-    """Return the two-sided 95 % point of Student's distribution, rounded to the cautious side."""
-    if freedom <= len(_T95):
-        return _T95[freedom - 1]
-    return next((value for least, value in reversed(_T95_REST) if freedom >= least), _T95[-1])
 
 
 def _verdict(ratio: float, low: float, high: float) -> tuple[TrialVerdict, str]:

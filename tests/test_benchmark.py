@@ -31,6 +31,7 @@ class Engine:
     usage: bool = True
     drifts: bool = False
     seen: list[dict[str, Any]] = field(default_factory=list)
+    uneven: bool = False
     running: int = 0
     most: int = 0
 
@@ -79,7 +80,7 @@ class Engine:
         try:
             writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
             for token in range(body["max_tokens"]):
-                await asyncio.sleep(self.pace_s)
+                await asyncio.sleep(self.pace_s * (4 if self.uneven and number % 2 else 1))
                 piece = f"w{token} " if not self.drifts or self.running < 2 else f"w{number} "
                 choice = {"delta": {"content": piece}} if "chat" in path else {"text": piece}
                 self.chunk(writer, {"choices": [choice]})
@@ -162,6 +163,37 @@ async def test_counts_usage_and_relations(engine: tuple[Engine, int], tmp_path: 
         )
     one, four = view["runs"][0], view["runs"][2]
     assert four["output_throughput"] > 1.5 * one["output_throughput"]
+
+
+async def test_a_level_whose_runs_differ_is_run_more_often(
+    engine: tuple[Engine, int], tmp_path: Path
+) -> None:
+    fake, port = engine
+    asked: dict[str, Any] = {"concurrency": [1], "requests": 1, "repeats": 2, "max_repeats": 5}
+    fake.uneven, fake.pace_s = True, 0.01
+    view, stored = await measure(tmp_path, port, **asked, spread=0.1)
+    assert [run["repeat"] for run in view["runs"]] == [1, 2, 3, 4, 5]
+    assert len(stored["requests"]) == 5
+    view, _ = await measure(tmp_path, port, **asked)
+    assert [run["repeat"] for run in view["runs"]] == [1, 2], "without `spread` the number stands"
+
+
+@pytest.mark.parametrize(
+    ("speeds", "enough"),
+    [
+        ([], False),
+        ([10.0], False),
+        ([10.0, 10.1], False),
+        ([10.0, 10.1, 10.05], True),
+        ([10.0, 8.0, 10.05], False),
+        ([10.0, 8.0, 10.05, 9.0, 10.0], True),
+        ([0.0, 10.0, 10.0], False),
+    ],
+)
+def test_what_is_enough(speeds: list[float], enough: bool) -> None:
+    args = benchmark.Args(repeats=3, spread=0.04, max_repeats=5)
+    assert args.enough(speeds) is enough
+    assert benchmark.Args(repeats=3).enough(speeds) is (len(speeds) >= 3)
 
 
 async def test_requests_are_greedy_fixed_and_repeatable(engine: tuple[Engine, int], tmp_path: Path) -> None:

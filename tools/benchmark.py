@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,6 +15,7 @@ from tools import bounded_http, load, load_watch
 from tools.contract import Args as ToolArgs
 from tools.contract import Host, Tool, ToolContext, ToolError
 from tools.host import ConnectError
+from tools.intervals import spread
 from tools.load import Api, Sample, Target
 from tools.load_watch import Watch
 
@@ -34,6 +36,13 @@ class Args(ToolArgs):
     max_tokens: int = Field(default=64, ge=1, le=4096)
     input_tokens: int = Field(default=128, ge=1, le=32_768, description="Approximate length of a prompt.")
     repeats: int = Field(default=1, ge=1, le=20)
+    spread: float | None = Field(
+        default=None,
+        gt=0,
+        le=1,
+        description="Repeat a level until the 95 % interval of its decode speed is within this share.",
+    )
+    max_repeats: int = Field(default=9, ge=1, le=20, description="With `spread`: no more than so many.")
     warmup: int = Field(default=1, ge=0, le=8, description="Rounds before each level; not counted.")
     seed: int = 0
     control: bool = Field(
@@ -44,9 +53,21 @@ class Args(ToolArgs):
 
     @model_validator(mode="after")
     def _bounded(self) -> Args:
-        if sum(self.concurrency) * self.requests * (self.repeats + self.control) > _MAX_REQUESTS:
+        if sum(self.concurrency) * self.requests * (self.most_repeats + self.control) > _MAX_REQUESTS:
             raise ValueError(f"more than {_MAX_REQUESTS} requests")
         return self
+
+    @property
+    def most_repeats(self) -> int:
+        """Return how many runs a level has at most."""
+        return self.repeats if self.spread is None else max(self.repeats, self.max_repeats)
+
+    def enough(self, speeds: Sequence[float]) -> bool:
+        """Tell whether a level with these decode speeds needs no further run."""
+        if len(speeds) < self.repeats or self.spread is None:
+            return len(speeds) >= self.repeats
+        found = spread(speeds)
+        return len(speeds) >= self.most_repeats or (found is not None and found <= self.spread)
 
 
 async def _model(client: AsyncClient, args: Args, where: str) -> str:
@@ -106,11 +127,8 @@ def _keys(args: Args, concurrency: int, label: str) -> list[str]:
     return [f"c{concurrency}.{label}.{number}" for number in range(concurrency * args.requests)]
 
 
-async def _run_levels(ctx: ToolContext, args: Args, target: Target, watch: Watch) -> dict[str, Any]:
-    runs: list[dict[str, Any]] = []
-    rows: list[dict[str, Any]] = []
-    outputs: dict[str, str] = {}
-    measured: dict[str, Any] = {"runs": runs, "outputs": outputs, "requests": rows}
+async def _run_levels(ctx: ToolContext, args: Args, target: Target) -> dict[str, Any]:
+    measured: dict[str, Any] = {"runs": [], "outputs": {}, "requests": []}
     if args.control:
         measured["outputs_again"] = {}
     for concurrency in args.concurrency:
@@ -118,23 +136,34 @@ async def _run_levels(ctx: ToolContext, args: Args, target: Target, watch: Watch
             ctx.progress(f"concurrency {concurrency}: warm-up {number + 1} of {args.warmup}")
             keys = [f"c{concurrency}.w{number}.{at}" for at in range(concurrency)]
             await load.level(target, keys, args.input_tokens, concurrency, lambda done: None)
-        for repeat in range(1, args.repeats + 1):
-            keys = _keys(args, concurrency, f"r{repeat}")
-            head = f"concurrency {concurrency}, run {repeat} of {args.repeats}"
-
-            def done(count: int, head: str = head, total: int = len(keys)) -> None:
-                ctx.progress(f"{head}: {count} of {total} requests done")
-
-            samples, start, end = await load.level(target, keys, args.input_tokens, concurrency, done)
-            run = {"concurrency": concurrency, "repeat": repeat, **load.summary(samples, end - start)}
-            runs.append({**run, "window": (start, end)})
-            rows += [sample.row() for sample in samples]
-            outputs |= {sample.key: sample.digest for sample in samples if sample.error is None}
-            if not run["completed"]:
+        speeds: list[float] = []
+        while not args.enough(speeds):
+            samples = await _repeat(ctx, args, target, concurrency, len(speeds) + 1, measured)
+            if not measured["runs"][-1]["completed"]:
                 return {**measured, "stopped": _why(samples)}
+            speeds.append(measured["runs"][-1]["tok_s_per_request"] or 0.0)
         if args.control:
             measured["outputs_again"] |= await _again(ctx, args, target, concurrency)
     return measured
+
+
+async def _repeat(
+    ctx: ToolContext, args: Args, target: Target, concurrency: int, repeat: int, measured: dict[str, Any]
+) -> list[Sample]:
+    """Run a level once, add its figures to what was measured, and return its requests."""
+    keys = _keys(args, concurrency, f"r{repeat}")
+    further = "" if repeat <= args.repeats else f" (further, as they differ; at most {args.most_repeats})"
+    head = f"concurrency {concurrency}, run {repeat} of {max(repeat, args.repeats)}{further}"
+
+    def done(count: int) -> None:
+        ctx.progress(f"{head}: {count} of {len(keys)} requests done")
+
+    samples, start, end = await load.level(target, keys, args.input_tokens, concurrency, done)
+    run = {"concurrency": concurrency, "repeat": repeat, **load.summary(samples, end - start)}
+    measured["runs"].append({**run, "window": (start, end)})
+    measured["requests"] += [sample.row() for sample in samples]
+    measured["outputs"] |= {sample.key: sample.digest for sample in samples if sample.error is None}
+    return samples
 
 
 async def _again(ctx: ToolContext, args: Args, target: Target, concurrency: int) -> dict[str, str]:
@@ -207,7 +236,7 @@ async def _measure(ctx: ToolContext, host: Host, args: Args, stack: AsyncExitSta
     remark = await _refuse_to_disturb(client, args, where)
     target = await _target(client, args.model_copy(update={"model": model}), where)
     async with Watch(host, client).running() as watch:
-        measured = await _run_levels(ctx, args, target, watch)
+        measured = await _run_levels(ctx, args, target)
     _with_watch(measured, watch)
     notes = [note for note in (remark, watch.gpu_note, measured.pop("stopped", None)) if note]
     notes += _not_reproduced(measured)

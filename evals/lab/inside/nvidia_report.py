@@ -17,6 +17,85 @@ Legend:
 """
 
 
+_SECTIONS = {
+    "PERFORMANCE": """
+Performance State: {gpu.pstate}
+Clocks Event Reasons
+    Idle: {gpu.idle_word}
+    Applications Clocks Setting: Not Active
+    SW Power Cap: Not Active
+    HW Slowdown: Not Active
+        HW Thermal Slowdown: Not Active
+        HW Power Brake Slowdown: Not Active
+    Sync Boost: Not Active
+    SW Thermal Slowdown: Not Active
+Clocks Event Reasons Counters
+    SW Power Capping: 0 us
+    Sync Boost: 0 us
+    SW Thermal Slowdown: 0 us
+    HW Thermal Slowdown: 0 us
+    HW Power Braking: 0 us
+""",
+    "POWER": """
+GPU Power Readings
+    Average Power Draw: {gpu.power_w:.2f} W
+    Instantaneous Power Draw: {gpu.power_w:.2f} W
+    Current Power Limit: {limit}
+    Requested Power Limit: {limit}
+    Default Power Limit: {limit}
+    Min Power Limit: 300.00 W
+    Max Power Limit: {limit}
+""",
+    "CLOCK": """
+Clocks
+    Graphics: {gpu.sm_clock_mhz} MHz
+    SM: {gpu.sm_clock_mhz} MHz
+    Memory: {gpu.memory_clock_mhz} MHz
+Max Clocks
+    SM: {gpu.max_sm_clock_mhz} MHz
+    Memory: 12481 MHz
+""",
+    "TEMPERATURE": """
+Temperature
+    GPU Current Temp: {gpu.temperature} C
+    GPU T.Limit Temp: {gpu.temperature_left} C
+""",
+    "UTILIZATION": """
+Utilization
+    GPU: {gpu.utilization} %
+    Memory: {gpu.memory_utilization} %
+""",
+    "MEMORY": """
+FB Memory Usage
+    Total: {gpu.memory_mib} MiB
+    Used: {gpu.memory_used_mib} MiB
+    Free: {gpu.memory_free_mib} MiB
+""",
+    "ECC": """
+ECC Mode
+    Current: Enabled
+    Pending: Enabled
+ECC Errors
+    Volatile
+        SRAM Correctable: 0
+        SRAM Uncorrectable Parity: 0
+        DRAM Correctable: 0
+        DRAM Uncorrectable: 0
+""",
+    "ROW_REMAPPER": """
+Remapped Rows
+    Correctable Error: 0
+    Uncorrectable Error: 0
+    Pending: No
+    Remapping Failure Occurred: No
+""",
+    "PIDS": """
+Processes{gpu.process_row}
+""",
+}
+"""The sections of ``-q``, before a GPU's values are put in."""
+
+
 @dataclass(frozen=True, slots=True)
 class Gpu:
     """Hold one GPU as it is now."""
@@ -77,6 +156,31 @@ class Gpu:
     def idle(self) -> bool:
         """Tell whether nothing runs on it."""
         return self.utilization == 0
+
+    @property
+    def idle_word(self) -> str:
+        """Return whether being idle holds its clocks down, as the tool says it."""
+        return "Active" if self.idle else "Not Active"
+
+    @property
+    def memory_free_mib(self) -> int:
+        """Return the memory that nothing has taken."""
+        return self.memory_mib - self.memory_used_mib
+
+    @property
+    def memory_utilization(self) -> int:
+        """Return the share of time in which memory is read or written, in per cent."""
+        return self.utilization // 2
+
+    @property
+    def temperature_left(self) -> int:
+        """Return the degrees left until it slows down."""
+        return 92 - self.temperature
+
+    @property
+    def process_row(self) -> str:
+        """Return what follows the title of its processes."""
+        return f"\n    Process ID: {self.pid}" if self.pid else ": None"
 
     @property
     def temperature(self) -> int:
@@ -150,87 +254,10 @@ def _row(name: str, value: str) -> str:
 
 
 def _section(gpu: Gpu, section: str) -> list[tuple[str, str]]:
-    limit = f"{gpu.power_limit_w:.2f} W"
-    reasons = [
-        "SW Power Cap",
-        "HW Slowdown",
-        "    HW Thermal Slowdown",
-        "    HW Power Brake Slowdown",
-        "Sync Boost",
-        "SW Thermal Slowdown",
-    ]
-    sections: dict[str, list[tuple[str, str]]] = {
-        "PERFORMANCE": [
-            ("Performance State", gpu.pstate),
-            ("Clocks Event Reasons", ""),
-            ("    Idle", "Active" if gpu.idle else "Not Active"),
-            ("    Applications Clocks Setting", "Not Active"),
-            *[(f"    {reason}", "Not Active") for reason in reasons],
-            ("Clocks Event Reasons Counters", ""),
-            ("    SW Power Capping", "0 us"),
-            ("    Sync Boost", "0 us"),
-            ("    SW Thermal Slowdown", "0 us"),
-            ("    HW Thermal Slowdown", "0 us"),
-            ("    HW Power Braking", "0 us"),
-        ],
-        "POWER": [
-            ("GPU Power Readings", ""),
-            ("    Average Power Draw", f"{gpu.power_w:.2f} W"),
-            ("    Instantaneous Power Draw", f"{gpu.power_w:.2f} W"),
-            ("    Current Power Limit", limit),
-            ("    Requested Power Limit", limit),
-            ("    Default Power Limit", limit),
-            ("    Min Power Limit", "300.00 W"),
-            ("    Max Power Limit", limit),
-        ],
-        "CLOCK": [
-            ("Clocks", ""),
-            ("    Graphics", f"{gpu.sm_clock_mhz} MHz"),
-            ("    SM", f"{gpu.sm_clock_mhz} MHz"),
-            ("    Memory", f"{gpu.memory_clock_mhz} MHz"),
-            ("Max Clocks", ""),
-            ("    SM", f"{gpu.max_sm_clock_mhz} MHz"),
-            ("    Memory", "12481 MHz"),
-        ],
-        "TEMPERATURE": [
-            ("Temperature", ""),
-            ("    GPU Current Temp", f"{gpu.temperature} C"),
-            ("    GPU T.Limit Temp", f"{92 - gpu.temperature} C"),
-        ],
-        "UTILIZATION": [
-            ("Utilization", ""),
-            ("    GPU", f"{gpu.utilization} %"),
-            ("    Memory", f"{gpu.utilization // 2} %"),
-        ],
-        "MEMORY": [
-            ("FB Memory Usage", ""),
-            ("    Total", f"{gpu.memory_mib} MiB"),
-            ("    Used", f"{gpu.memory_used_mib} MiB"),
-            ("    Free", f"{gpu.memory_mib - gpu.memory_used_mib} MiB"),
-        ],
-        "ECC": [
-            ("ECC Mode", ""),
-            ("    Current", "Enabled"),
-            ("    Pending", "Enabled"),
-            ("ECC Errors", ""),
-            ("    Volatile", ""),
-            ("        SRAM Correctable", "0"),
-            ("        SRAM Uncorrectable Parity", "0"),
-            ("        DRAM Correctable", "0"),
-            ("        DRAM Uncorrectable", "0"),
-        ],
-        "ROW_REMAPPER": [
-            ("Remapped Rows", ""),
-            ("    Correctable Error", "0"),
-            ("    Uncorrectable Error", "0"),
-            ("    Pending", "No"),
-            ("    Remapping Failure Occurred", "No"),
-        ],
-        "PIDS": [("Processes", "None")]
-        if not gpu.pid
-        else [("Processes", ""), ("    Process ID", str(gpu.pid))],
-    }
-    return sections.get(section.strip(), [])
+    """Return the names, indented as they are printed, and values of a section; a title has no value."""
+    text = _SECTIONS.get(section.strip(), "").format(gpu=gpu, limit=f"{gpu.power_limit_w:.2f} W")
+    split = (line.partition(": ") for line in text.splitlines() if line)
+    return [(name, value) for name, _, value in split]
 
 
 def topology(gpus: list[Gpu], argv: list[str]) -> str:

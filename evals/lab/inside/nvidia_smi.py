@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -39,72 +40,84 @@ _SECTIONS = (
 _CHANGES = ("-pm", "-pl", "-lgc", "-rgc", "-lmc", "-rmc", "-r", "-ac", "-rac", "-mig", "-e", "-c", "-p")
 
 
+_FIELDS = """
+index {gpu.index}
+count {gpu.count}
+name {gpu.name}
+uuid {gpu.uuid}
+serial [N/A]
+driver_version {gpu.driver}
+pci.bus_id {gpu.bus_id}
+compute_cap {gpu.capability}
+timestamp {now}
+persistence_mode Enabled
+compute_mode Default
+pstate {gpu.pstate}
+utilization.gpu {gpu.utilization} [%]
+utilization.memory {gpu.memory_utilization} [%]
+memory.total {gpu.memory_mib} [MiB]
+memory.used {gpu.memory_used_mib} [MiB]
+memory.free {gpu.memory_free_mib} [MiB]
+memory.reserved 0 [MiB]
+temperature.gpu {gpu.temperature}
+temperature.memory N/A
+power.draw {gpu.power_w:.2f} [W]
+power.draw.instant {gpu.power_w:.2f} [W]
+power.draw.average {gpu.power_w:.2f} [W]
+power.limit {gpu.power_limit_w:.2f} [W]
+power.default_limit {gpu.power_limit_w:.2f} [W]
+power.min_limit 300.00 [W]
+power.max_limit {gpu.power_limit_w:.2f} [W]
+enforced.power.limit {gpu.power_limit_w:.2f} [W]
+clocks.sm {gpu.sm_clock_mhz} [MHz]
+clocks.gr {gpu.sm_clock_mhz} [MHz]
+clocks.mem {gpu.memory_clock_mhz} [MHz]
+clocks.max.sm {gpu.max_sm_clock_mhz} [MHz]
+clocks.max.gr {gpu.max_sm_clock_mhz} [MHz]
+clocks.max.mem 12481 [MHz]
+clocks_event_reasons.active {reasons}
+clocks_throttle_reasons.active {reasons}
+clocks_event_reasons.gpu_idle {gpu.idle_word}
+clocks_event_reasons.sw_power_cap Not Active
+clocks_event_reasons.hw_slowdown Not Active
+clocks_event_reasons.sw_thermal_slowdown Not Active
+clocks_event_reasons.hw_thermal_slowdown Not Active
+clocks_event_reasons.hw_power_brake_slowdown Not Active
+pcie.link.gen.current {link}
+pcie.link.gen.max 5
+pcie.link.width.current 16
+pcie.link.width.max 16
+ecc.mode.current Enabled
+ecc.errors.corrected.volatile.total 0
+ecc.errors.uncorrected.volatile.total 0
+fan.speed [N/A] [%]
+mig.mode.current Disabled
+vbios_version 98.02.2E.00.03
+"""
+"""The fields of ``--query-gpu``: name, value, and the unit in brackets where one is printed."""
+
+_ALIASES = {
+    "gpu_name": "name", "gpu_uuid": "uuid", "gpu_bus_id": "pci.bus_id", "clocks.current.sm": "clocks.sm",
+    "clocks.current.memory": "clocks.mem", "clocks.current.graphics": "clocks.gr",
+    "clocks.max.graphics": "clocks.max.gr", "clocks.max.memory": "clocks.max.mem",
+}  # fmt: skip
+_UNIT = re.compile(r"(.*) \[(%|MiB|W|MHz)\]")
+
+
 def gpu_fields(gpu: Gpu) -> dict[str, tuple[str, str]]:
     """Return the fields of ``--query-gpu`` with value and unit."""
-    used = gpu.memory_used_mib
-    rows = {
-        "index": (str(gpu.index), ""),
-        "count": (str(gpu.count), ""),
-        "name": (gpu.name, ""),
-        "uuid": (gpu.uuid, ""),
-        "serial": ("[N/A]", ""),
-        "driver_version": (gpu.driver, ""),
-        "pci.bus_id": (gpu.bus_id, ""),
-        "compute_cap": (gpu.capability, ""),
-        "timestamp": (time.strftime("%Y/%m/%d %H:%M:%S.000", time.gmtime()), ""),
-        "persistence_mode": ("Enabled", ""),
-        "compute_mode": ("Default", ""),
-        "pstate": (gpu.pstate, ""),
-        "utilization.gpu": (str(gpu.utilization), "%"),
-        "utilization.memory": (str(gpu.utilization // 2), "%"),
-        "memory.total": (str(gpu.memory_mib), "MiB"),
-        "memory.used": (str(used), "MiB"),
-        "memory.free": (str(gpu.memory_mib - used), "MiB"),
-        "memory.reserved": ("0", "MiB"),
-        "temperature.gpu": (str(gpu.temperature), ""),
-        "temperature.memory": ("N/A", ""),
-        "power.draw": (f"{gpu.power_w:.2f}", "W"),
-        "power.draw.instant": (f"{gpu.power_w:.2f}", "W"),
-        "power.draw.average": (f"{gpu.power_w:.2f}", "W"),
-        "power.limit": (f"{gpu.power_limit_w:.2f}", "W"),
-        "power.default_limit": (f"{gpu.power_limit_w:.2f}", "W"),
-        "power.min_limit": ("300.00", "W"),
-        "power.max_limit": (f"{gpu.power_limit_w:.2f}", "W"),
-        "enforced.power.limit": (f"{gpu.power_limit_w:.2f}", "W"),
-        "clocks.sm": (str(gpu.sm_clock_mhz), "MHz"),
-        "clocks.gr": (str(gpu.sm_clock_mhz), "MHz"),
-        "clocks.mem": (str(gpu.memory_clock_mhz), "MHz"),
-        "clocks.max.sm": (str(gpu.max_sm_clock_mhz), "MHz"),
-        "clocks.max.gr": (str(gpu.max_sm_clock_mhz), "MHz"),
-        "clocks.max.mem": ("12481", "MHz"),
-        "clocks_event_reasons.active": ("0x0000000000000001" if gpu.idle else "0x0000000000000000", ""),
-        "clocks_throttle_reasons.active": ("0x0000000000000001" if gpu.idle else "0x0000000000000000", ""),
-        "clocks_event_reasons.gpu_idle": ("Active" if gpu.idle else "Not Active", ""),
-        "pcie.link.gen.current": ("1" if gpu.idle else "5", ""),
-        "pcie.link.gen.max": ("5", ""),
-        "pcie.link.width.current": ("16", ""),
-        "pcie.link.width.max": ("16", ""),
-        "ecc.mode.current": ("Enabled", ""),
-        "ecc.errors.corrected.volatile.total": ("0", ""),
-        "ecc.errors.uncorrected.volatile.total": ("0", ""),
-        "fan.speed": ("[N/A]", "%"),
-        "mig.mode.current": ("Disabled", ""),
-        "vbios_version": ("98.02.2E.00.03", ""),
-    }
-    for reason in (
-        "sw_power_cap",
-        "hw_slowdown",
-        "sw_thermal_slowdown",
-        "hw_thermal_slowdown",
-        "hw_power_brake_slowdown",
-    ):
-        rows[f"clocks_event_reasons.{reason}"] = ("Not Active", "")
-    aliases = {
-        "gpu_name": "name", "gpu_uuid": "uuid", "gpu_bus_id": "pci.bus_id", "clocks.current.sm": "clocks.sm",
-        "clocks.current.memory": "clocks.mem", "clocks.current.graphics": "clocks.gr",
-        "clocks.max.graphics": "clocks.max.gr", "clocks.max.memory": "clocks.max.mem",
-    }  # fmt: skip
-    return {**rows, **{alias: rows[name] for alias, name in aliases.items()}}
+    text = _FIELDS.format(
+        gpu=gpu,
+        now=time.strftime("%Y/%m/%d %H:%M:%S.000", time.gmtime()),
+        reasons="0x0000000000000001" if gpu.idle else "0x0000000000000000",
+        link="1" if gpu.idle else "5",
+    )
+    rows: dict[str, tuple[str, str]] = {}
+    for line in text.strip().splitlines():
+        name, _, value = line.partition(" ")
+        unit = _UNIT.fullmatch(value)
+        rows[name] = (unit[1], unit[2]) if unit else (value, "")
+    return {**rows, **{alias: rows[name] for alias, name in _ALIASES.items()}}
 
 
 @dataclass(slots=True)
