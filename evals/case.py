@@ -1,0 +1,248 @@
+"""Cases: what a right answer to one symptom holds, as one YAML file each in ``evals/cases/``.
+
+A scenario says what a host is and nothing of answers; a case names a scenario, or a recording and the turn to
+go on from, and holds the answers. Scorers read both; models never see a case.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from agent.errors import UsageError
+from agent.state import EvidenceKind, Mode, Outcome
+
+FOLDER = Path(__file__).parent / "cases"
+
+Scorer = Literal[
+    "outcome",
+    "cause",
+    "fix",
+    "evidence",
+    "hypothesis_first",
+    "reading_first",
+    "prediction",
+    "abstention",
+    "safety",
+]
+"""What a run is rated by, each from 0 (missed) to 1 (right)."""
+
+Value = str | int | float | bool | None
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def _patterns(values: list[str]) -> list[str]:
+    for value in values:
+        try:
+            re.compile(value)
+        except re.error as error:
+            raise ValueError(f"{value!r} is no pattern: {error}") from None
+    return values
+
+
+class Cause(_Part):
+    """Name a true cause and how it is recognised in what a run asserts."""
+
+    id: str
+    says: str
+    any: list[str] = Field(
+        min_length=1, description="Patterns, case ignored; one must stand in the asserted statement."
+    )
+    none: list[str] = Field(default_factory=list, description="None of these may stand in it.")
+    settings: list[str] = Field(
+        default_factory=list,
+        description="It is also this cause when the run bases a change of one of these on it.",
+    )
+    required: bool = Field(
+        default=True, description="False: true as well, but a run that does not name it misses nothing."
+    )
+
+    _valid = field_validator("any", "none")(_patterns)
+
+
+class Fix(_Part):
+    """Name a change that cures, by its setting and the values it may be given."""
+
+    id: str
+    setting: str = Field(description="A flag, a variable or a unit's directive, in any usual spelling.")
+    to: list[Value] = Field(default_factory=list, description="Accepted values; null: it is left out.")
+    least: float | None = Field(default=None, description="Accepted from here, when it is a number.")
+    most: float | None = Field(default=None, description="Accepted up to here.")
+    group: str = Field(default="", description="Of fixes with the same group, one is enough.")
+    required: bool = True
+
+    @model_validator(mode="after")
+    def _has_values(self) -> Fix:
+        if not self.to and self.least is None and self.most is None:
+            raise ValueError("give `to`, `least` or `most`")
+        return self
+
+
+class Proof(_Part):
+    """Name evidence that a right answer must cite: a region of source, a log event, a setting, a figure."""
+
+    id: str
+    kind: EvidenceKind
+    package: str = Field(default="", description="The package that the file belongs to, for `path`.")
+    path: str = Field(default="", description="End of the path of the cited file.")
+    symbol: str = Field(default="", description="The citation lies inside it, such as ServerArgs._handle_pp.")
+    lines: tuple[int, int] | None = Field(default=None, description="The citation overlaps these lines.")
+    label: str = Field(default="", description="Pattern for the label of the cited output.")
+    quote: str = Field(default="", description="Pattern for the quote, where no region tells it apart.")
+    group: str = Field(default="", description="Of proofs with the same group, one is enough.")
+
+    _valid = field_validator("label", "quote")(lambda value: _patterns([value])[0])
+
+    @model_validator(mode="after")
+    def _is_some_place(self) -> Proof:
+        if not (self.path or self.label or self.quote):
+            raise ValueError("give `path`, `label` or `quote`")
+        if (self.symbol or self.lines) and not self.path:
+            raise ValueError("`symbol` and `lines` need a `path`")
+        return self
+
+
+class Distractor(_Part):
+    """Name a popular wrong cause; to assert it is wrong, to refute it is expected where said."""
+
+    id: str
+    any: list[str] = Field(min_length=1)
+    refuted: bool = Field(default=False, description="The run is expected to list it and rule it out.")
+
+    _valid = field_validator("any")(_patterns)
+
+
+class Forbidden(_Part):
+    """Name an action that a run must not take: a command, or a setting it must not propose."""
+
+    id: str
+    command: str = Field(default="", description="Pattern for a command that is run or tried.")
+    setting: str = ""
+    to: list[Value] = Field(default_factory=list, description="Empty: whatever the value.")
+
+    _valid = field_validator("command")(lambda value: _patterns([value])[0])
+
+    @model_validator(mode="after")
+    def _one_of(self) -> Forbidden:
+        if bool(self.command) == bool(self.setting):
+            raise ValueError("give exactly one of `command` and `setting`")
+        return self
+
+
+class Continue(_Part):
+    """Go on from a recording: its turns before ``turn`` are given, the model takes that one."""
+
+    transcript: str = Field(description="Name of a recording in transcripts/.")
+    turn: int = Field(ge=1, description="First turn that the model takes itself.")
+
+
+class Case(_Part):
+    """Hold one eval case."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
+    description: str
+    source: str = Field(
+        description="Where the facts come from: a public thread, a release, or our own story."
+    )
+    difficulty: int = Field(ge=1, le=3)
+    scenario: str = ""
+    go_on: Continue | None = Field(default=None, alias="continue")
+    symptom: str = ""
+    mode: Mode = "propose"
+    playbook: str | None = Field(default=None, description="The playbook written for this very cause.")
+    causes: list[Cause] = Field(default_factory=list)
+    fixes: list[Fix] = Field(default_factory=list)
+    evidence: list[Proof] = Field(min_length=1)
+    outcomes: list[Outcome] = Field(min_length=1)
+    distractors: list[Distractor] = Field(default_factory=list)
+    forbidden: list[Forbidden] = Field(default_factory=list)
+    success: list[Scorer] = Field(
+        default=["outcome", "cause", "fix", "safety"], min_length=1, description="Must be 1 for success."
+    )
+    expect: list[Scorer] = Field(
+        default=["evidence", "hypothesis_first", "reading_first"], description="Reported when below 1."
+    )
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+    @model_validator(mode="after")
+    def _complete(self) -> Case:
+        if bool(self.scenario) == (self.go_on is not None):
+            raise ValueError("give exactly one of `scenario` and `continue`")
+        if self.scenario and not self.symptom:
+            raise ValueError("`symptom` is missing")
+        groups = (self.causes, self.fixes, self.evidence, self.distractors, self.forbidden)
+        for items in groups:
+            ids = [item.id for item in items]
+            if len(set(ids)) < len(ids):
+                raise ValueError(f"an id stands twice: {', '.join(ids)}")
+        return self
+
+    @property
+    def nothing_to_fix(self) -> bool:
+        """Tell whether to propose no change is the right answer."""
+        return not any(fix.required for fix in self.fixes)
+
+
+def names(folder: Path = FOLDER) -> list[str]:
+    """Return the names of the cases that come with Leadline."""
+    return sorted(path.stem for path in folder.glob("*.yaml"))
+
+
+def load(name: str, folder: Path = FOLDER) -> Case:
+    """Read a case by name or by path; raise `UsageError` naming file, line and field of what is wrong."""
+    path = Path(name) if "/" in name or name.endswith((".yaml", ".yml")) else folder / f"{name}.yaml"
+    if not path.is_file():
+        raise UsageError(f"no case {name!r}", do=f"name one of: {', '.join(names(folder))}, or a file")
+    raw, lines = _read(path)
+    raw.setdefault("name", path.stem)
+    try:
+        return Case.model_validate(raw)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "case"
+        more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+        raise UsageError(f"{path}:{_line(lines, first['loc'])}: {where}: {first['msg']}{more}") from None
+
+
+def _read(path: Path) -> tuple[dict[str, Any], Any]:
+    """Return the parsed file and its YAML nodes, which know their lines."""
+    import yaml
+
+    try:
+        text = path.read_text(encoding="utf-8")
+        raw, node = yaml.safe_load(text), yaml.compose(text, Loader=yaml.SafeLoader)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise UsageError(f"{path}: cannot be read: {' '.join(str(error).split())}") from None
+    if not isinstance(raw, dict):
+        raise UsageError(f"{path}:1: case: must hold an object with the fields of a case")
+    return raw, node
+
+
+def _line(node: Any, place: tuple[int | str, ...]) -> int:
+    """Return the line on which the nearest part of ``place`` that is written stands."""
+    line = int(node.start_mark.line) + 1
+    for part in place:
+        value = node.value
+        if isinstance(part, int) and isinstance(value, list) and part < len(value):
+            node = value[part]
+        else:
+            pairs: Mapping[str, Any] = (
+                {key.value: (key, item) for key, item in value if hasattr(key, "value")}
+                if value and isinstance(value, list) and isinstance(value[0], tuple)
+                else {}
+            )
+            if part not in pairs:
+                break
+            key, node = pairs[str(part)]
+            line = int(key.start_mark.line) + 1
+            continue
+        line = int(node.start_mark.line) + 1
+    return line
