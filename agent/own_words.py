@@ -1,4 +1,4 @@
-"""Refuse as evidence what a command of `run` printed because it was told to, as ``echo`` does.
+"""Refuse as evidence what a command printed because it was told to, as ``echo`` does.
 
 The host must say it, not the model: a quote that the model typed itself shows nothing about a host.
 """
@@ -12,6 +12,9 @@ from typing import Final
 from agent.quotes import collapse
 from tools.contract import ArtifactRef, ToolError
 from tools.policy_parse import Unreadable, parse
+
+_COMMANDS: Final = frozenset({"run", "bash"})
+"""Tools whose output is that of a command the model wrote: ours, and the shell of the baseline in evals."""
 
 _STDERR: Final = " (stderr)"
 _ECHO: Final = frozenset({"echo", "printf"})
@@ -41,7 +44,7 @@ _PATHS: Final = re.compile(rf"\s*(?:{_PATH}|keys|length|type)(?:\s*[|,]\s*(?:{_P
 
 def refuse_own_words(tool: str, ref: ArtifactRef, quote: str) -> None:
     """Raise `ToolError` when the quoted words may be those of the command instead of the host's."""
-    if tool != "run":
+    if tool not in _COMMANDS:
         return
     command = ref.label.removesuffix(_STDERR)
     try:
