@@ -101,6 +101,10 @@ class Cost:
     active_w: float = 335.0
     """Watts a GPU draws above idle while its kernels run."""
     prefill_tokens_per_s: float = 7000.0
+    context_ms: float = 0.0
+    """GPU time that every 1000 cached tokens of a micro-batch add to a step of one stage, in ms."""
+    accept_length: float = 1.0
+    """Tokens a request gets from one step, with speculative decoding on."""
     graph_gib: float = 1.1
     """Memory of the captured CUDA graphs on each GPU, in GiB."""
 
@@ -140,12 +144,26 @@ class Irreproducible:
 
 
 @dataclass(frozen=True, slots=True)
+class FirstUse:
+    """Slow the first work after every start while ``when`` holds: kernels are compiled as they are used."""
+
+    when: Mapping[str, Any]
+    busy_s: float
+    """Seconds of work that this takes; time without requests does not count."""
+    factor: float
+    """How much longer each step takes meanwhile."""
+    log: tuple[str, ...] = ()
+    """Lines printed when the first request comes."""
+
+
+@dataclass(frozen=True, slots=True)
 class Hazards:
     """What can go wrong on this host; none of it knows about expected fixes."""
 
     capture_fails: CaptureFails | None = None
     output_changes: OutputChanges | None = None
     irreproducible: Irreproducible | None = None
+    first_use: FirstUse | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +201,7 @@ class Scenario:
             "capture_fails": CaptureFails,
             "output_changes": OutputChanges,
             "irreproducible": Irreproducible,
+            "first_use": FirstUse,
         }
         for key, kind in kinds.items():
             if hazards.get(key) is not None:

@@ -13,10 +13,16 @@ from evals.lab import cost_model
 from evals.lab.engine_facts import Cost
 from evals.lab.engine_facts import Scenario as Facts
 from evals.lab.scenario import Line, Load, Scenario, span
-from evals.lab.simulator_log import decode_line
+from evals.lab.simulator_launch import hybrid_model
+from evals.lab.simulator_log import decode_line, prefill_line
 
 _STEPS_A_LINE = 40
 """The engine logs every so many forward steps of a stage."""
+_CHUNK = 8192
+"""Tokens of a prompt that are prefilled at once, on GPUs of 60 GiB and more."""
+_LONG_PROMPT = 4096
+_DRAFTS = 3
+"""Tokens drafted a step, as the engine chooses for a model's own draft layer."""
 _LINE_GAP_S = 0.004
 """Lines of one text follow each other at this distance."""
 
@@ -69,32 +75,73 @@ def batches(load: Load) -> list[int]:
     return [load.micro_batch] * full + ([rest] if rest else [])
 
 
-def rate(cost: Cost, load: Load) -> float:
-    """Return tokens a second of all requests together, noise left out."""
-    plan = cost_model.Plan(stages=load.stages, depth=load.depth, graph_batch=256 if load.graphs else 0)
-    return cost_model.tokens_per_second(cost, plan, batches(load))
+def rate(cost: Cost, load: Load, tokens_each: int = 0) -> float:
+    """Return tokens a second of all requests that one scheduler tells of, noise left out."""
+    plan = cost_model.Plan(
+        stages=load.stages,
+        tensor=load.tensor,
+        workers=load.workers,
+        overlap=load.overlap,
+        depth=load.depth,
+        graph_batch=256 if load.graphs else 0,
+    )
+    sizes = batches(load)
+    step_ms = cost_model.token_ms(cost, plan, sizes, [size * tokens_each for size in sizes]) * load.slowed
+    return 1000.0 * sum(sizes) * _tokens_a_step(cost, load) / load.workers / step_ms
+
+
+def _tokens_a_step(cost: Cost, load: Load) -> float:
+    return cost.accept_length if load.drafts else 1.0
 
 
 def _load_lines(load: Load, facts: Facts, draw: random.Random) -> Iterator[tuple[float, str]]:
-    """Yield the decode lines of a load: requests of 512 tokens after a prompt of 128, one after another."""
-    speed = rate(facts.cost, load)
-    running = batches(load)[0]
-    at, step = 2.0, 0
+    """Yield the lines of a load of equal requests, one after another: decode, and prefill of long prompts."""
+    sizes, accept = batches(load), _tokens_a_step(facts.cost, load)
+    telling = max(1, len(sizes) // load.workers)
+    held_by = sizes[0] if load.workers > 1 else load.concurrency
+    accepted = (accept, (accept - 1) / _DRAFTS) if load.drafts else None
+    hybrid = hybrid_model(facts.model)
+    at, step, last = 2.0, 0, load.output
     while at < load.minutes * 60:
-        seen = speed * (1 + draw.gauss(0, facts.noise.relative))
-        tokens_each = 128 + step * _STEPS_A_LINE // len(batches(load)) % 512
-        tokens = tokens_each * load.concurrency
-        yield (
-            at,
-            "[{time} PP0] "
-            + decode_line(
-                running=running,
-                tokens=tokens,
-                usage=tokens / facts.model.kv_pool_tokens,
-                graph=load.graphs,
-                rate=seen,
-                queued=0,
-            ),
+        made = int(step * _STEPS_A_LINE * accept) // telling % load.output
+        if made < last and load.prompt >= _LONG_PROMPT:
+            for after, text in _prefill(load, facts):
+                yield at + after, text
+            at += load.prompt / facts.cost.prefill_tokens_per_s
+        last = made
+        seen = rate(facts.cost, load, load.prompt + made) * (1 + draw.gauss(0, facts.noise.relative))
+        tokens = (load.prompt + made) * held_by
+        text = decode_line(
+            running=sizes[0],
+            tokens=tokens,
+            usage=tokens / facts.model.kv_pool_tokens,
+            graph=load.graphs,
+            rate=seen,
+            queued=load.queued,
+            accepted=accepted,
+            hybrid=hybrid,
         )
-        at += _STEPS_A_LINE * running / seen
+        yield at, f"[{{time}}{load.rank}] {text}"
+        at += _STEPS_A_LINE * sizes[0] * accept / seen
         step += 1
+
+
+def _prefill(load: Load, facts: Facts) -> Iterator[tuple[float, str]]:
+    """Yield the lines of one long prompt's chunks, and when each came."""
+    done, pool = 0, facts.model.kv_pool_tokens
+    while done < load.prompt:
+        chunk = min(_CHUNK, load.prompt - done)
+        done += chunk
+        speed = facts.cost.prefill_tokens_per_s
+        text = prefill_line(
+            seqs=1,
+            tokens=chunk,
+            cached=0,
+            usage=done / pool,
+            running=0,
+            queued=0,
+            graph=False,
+            rate=speed,
+            hybrid=hybrid_model(facts.model),
+        )
+        yield done / speed, f"[{{time}}{load.rank}] {text}"

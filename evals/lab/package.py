@@ -1,45 +1,48 @@
-"""Fetch an engine's released source from the package index, once, by its pinned digest."""
+"""Fetch an engine's released source from the package index, once, by its pinned digests."""
 
 from __future__ import annotations
 
 import fcntl
 import hashlib
 import shutil
-import subprocess
-import sys
 import tempfile
-import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
-from agent.errors import LeadlineError
+from evals.lab import package_pip, package_ranges, package_unpack
+from evals.lab.package_pip import Pin
+from evals.lab.package_unpack import PackageError
+
+__all__ = ["PINS", "PackageError", "Pin", "fetch"]
 
 Progress = Callable[[str], None]
 
-SUFFIXES = frozenset({".json", ".jinja", ".md", ".toml", ".txt", ".typed", ".yaml", ".yml"})
-"""Data files that are unpacked beside the source; compiled parts never are."""
-MAX_DATA = 256 << 10
-DOWNLOAD_S = 600
-
-
-class PackageError(LeadlineError):
-    """Report that an engine's source is neither cached nor to be had, or is not what was pinned."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pin:
-    """Name one wheel exactly: its digest, and the tags by which pip finds it under any interpreter."""
-
-    sha256: str
-    python: str = "3.11"
-    abi: str = "cp311"
-    platform: str = "manylinux_2_34_x86_64"
-
-
 PINS: dict[tuple[str, str], Pin] = {
-    ("sglang", "0.5.11"): Pin("fe0748beaff218d3e16c9018a5e19f018db06fc3c7ac4f90d2f93da1cf074b6f"),
+    ("sglang", "0.5.11"): Pin(
+        "fe0748beaff218d3e16c9018a5e19f018db06fc3c7ac4f90d2f93da1cf074b6f",
+        record="2bac0839cd5250a63ecc6447b0136079588df5b56102108cd7ad740503ce0065",
+    ),
+    ("sglang", "0.5.20"): Pin(
+        "1573527042f4f6b4ead838302818595fc77fdc611dbcc2e40cd150fbc8f8513c",
+        record="f3771da9d265f08af41bb1d7b8241ea05557df42257624d89724eebd9db0d07e",
+    ),
+    ("sglang", "0.5.23"): Pin(
+        "00b3cd5b265ac76c64185fbb6b95424f324ddd9f428d0306b77bc9db9d859937",
+        record="7f4f1bc07cd125db49b23bfc29fc7eeab82d67520cbdd29289940ed42fad6da1",
+    ),
+    ("vllm", "0.11.0"): Pin(
+        "3861c75ff2b12e24f6d179ff5c084d791b42ded8675d76c8706697c79f68cd62",
+        record="3a166234519915523303fcc647e0a5cac13eed114b5b0a5a925bee02b2c16a54",
+        abi="abi3",
+        platform="manylinux1_x86_64",
+    ),
+    ("vllm", "0.33.0"): Pin(
+        "4b6bdec4ab269990bf70d45a3c1e94c3760a27064513760193b26d6f0da883aa",
+        record="a860951d44545b1b68c2d1484b9a03bbde52f6eae34850a6c22741c60ac386c4",
+        abi="abi3",
+        platform="manylinux_2_28_x86_64",
+    ),
 }
 """What scenarios may ask for."""
 
@@ -55,7 +58,8 @@ def fetch(
     """Return the folder that holds the package and its ``*.dist-info``, fetching it the first time.
 
     Safe when several processes ask at once and when one is killed at any moment: a folder under its final
-    name is complete. A wheel laid into ``CACHE/packages`` by hand is used when its digest is the pinned one.
+    name is complete. A wheel laid into ``CACHE/packages`` by hand is used when its digest is the pinned one;
+    else only the needed files are read where the index gives ranges, else the whole wheel is downloaded.
     """
     pin = pin or PINS.get((name, version))
     if pin is None:
@@ -72,9 +76,7 @@ def fetch(
             _clear(packages, final.name)
             scratch = Path(tempfile.mkdtemp(prefix=f".{final.name}.", dir=packages))
             try:
-                wheel = _wheel(name, version, pin, packages, scratch, progress)
-                progress(f"unpacking {wheel.name}")
-                _unpack(wheel, scratch / "unpacked")
+                _obtain(name, version, pin, packages, scratch, progress)
                 (scratch / "unpacked").rename(final)
             finally:
                 shutil.rmtree(scratch, ignore_errors=True)
@@ -96,84 +98,49 @@ def _clear(packages: Path, name: str) -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
-def _wheel(name: str, version: str, pin: Pin, packages: Path, scratch: Path, progress: Progress) -> Path:
-    for path in sorted(packages.glob(f"{name}-{version}-*.whl")):
-        if _digest(path) == pin.sha256:
-            return path
-    progress(f"downloading {name} {version} (once)")
-    argv = _pip(name, version, pin, scratch)
+def _obtain(name: str, version: str, pin: Pin, packages: Path, scratch: Path, progress: Progress) -> None:
+    """Fill ``SCRATCH/unpacked`` by the cheapest way there is."""
+    wheel = next(
+        (p for p in sorted(packages.glob(f"{name}-{version}-*.whl")) if _digest(p) == pin.sha256), None
+    )
+    if wheel is None and pin.record and _by_ranges(name, version, pin, scratch, progress):
+        return
+    if wheel is None:
+        progress(f"downloading {name} {version} (once)")
+        wheel = package_pip.download(name, version, pin, packages, scratch)
+        if (digest := _digest(wheel)) != pin.sha256:
+            raise _other(wheel.name, digest, pin)
+    progress(f"unpacking {wheel.name}")
+    package_unpack.unpack(wheel, scratch / "unpacked")
+
+
+def _by_ranges(name: str, version: str, pin: Pin, scratch: Path, progress: Progress) -> bool:
+    """Read just the needed files; False where the index does not let us."""
+    progress(f"asking pip where {name} {version} lies (once)")
+    found = package_pip.locate(name, version, pin, scratch)
+    if found is None or not found.url.startswith(("http:", "https:")):
+        return False
+    if found.sha256 and found.sha256 != pin.sha256:
+        raise _other(found.file, found.sha256, pin)
+    folder = scratch / "unpacked"
     try:
-        done = subprocess.run(
-            argv,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=DOWNLOAD_S,
-            stdin=subprocess.DEVNULL,
+        package_ranges.unpack(
+            found.url, pin.record, folder, certificates=package_pip.certificates, progress=progress
         )
-    except subprocess.TimeoutExpired:
-        raise PackageError(
-            f"the download of {name} {version} took over {DOWNLOAD_S} s", do="try again"
-        ) from None
-    found = sorted(scratch.glob("*.whl"))
-    if done.returncode or not found:
-        raise PackageError(
-            f"{name} {version} is not in {packages} and could not be downloaded ({_why(done.stderr)})",
-            do="go online and try again, or where there is a network run "
-            f"`python -m {' '.join(argv[2:-1])} .` and copy the wheel to {packages}",
-        )
-    if (digest := _digest(found[0])) != pin.sha256:
-        raise PackageError(
-            f"{found[0].name} has the digest {digest}, pinned is {pin.sha256}",
-            do="do not use it; check where your package index gets it from",
-        )
-    return found[0]
+    except package_ranges.Refused as refused:
+        progress(f"no parts of {found.file} to be had: {refused}")
+        shutil.rmtree(folder, ignore_errors=True)
+        return False
+    return True
 
 
-def _pip(name: str, version: str, pin: Pin, folder: Path) -> list[str]:
-    tags = [
-        "--python-version",
-        pin.python,
-        "--implementation",
-        "cp",
-        "--abi",
-        pin.abi,
-        "--platform",
-        pin.platform,
-    ]
-    quiet = ["--disable-pip-version-check", "--no-input", "--retries", "2", "--timeout", "20"]
-    what = ["--no-deps", "--only-binary=:all:", *tags, f"{name}=={version}", "--dest", str(folder)]
-    return [sys.executable, "-m", "pip", "download", *quiet, *what]
-
-
-def _why(stderr: str) -> str:
-    """Return the line in which pip says what was wrong."""
-    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
-    errors = [line for line in lines if line.startswith("ERROR:")] or lines[-1:]
-    return errors[-1].removeprefix("ERROR:").strip()[:200] if errors else "pip said nothing"
+def _other(wheel: str, digest: str, pin: Pin) -> PackageError:
+    return PackageError(
+        f"{wheel} has the digest {digest}, pinned is {pin.sha256}",
+        do="do not use it; check where your package index gets it from",
+    )
 
 
 def _digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _unpack(wheel: Path, folder: Path) -> None:
-    """Unpack source, metadata and small data files of a wheel."""
-    with zipfile.ZipFile(wheel) as archive:
-        for entry in archive.infolist():
-            path = PurePosixPath(entry.filename)
-            if entry.is_dir() or not _needed(path, entry.file_size):
-                continue
-            if path.is_absolute() or ".." in path.parts:
-                raise PackageError(f"{wheel.name} holds the path {entry.filename}", do="do not use it")
-            target = folder.joinpath(*path.parts)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(archive.read(entry))
-            target.chmod(0o644)
-
-
-def _needed(path: PurePosixPath, size: int) -> bool:
-    if path.suffix == ".py" or path.parts[0].endswith(".dist-info"):
-        return True
-    return path.suffix in SUFFIXES and size <= MAX_DATA

@@ -107,6 +107,20 @@ class Load(_Part):
     depth: int = Field(default=0, ge=0)
     micro_batch: int = Field(ge=1, description="Requests that share one micro-batch.")
     stages: int = 8
+    tensor: int = 1
+    workers: int = Field(default=1, description="Data-parallel schedulers; the lines of the first are told.")
+    overlap: bool = False
+    drafts: bool = Field(default=False, description="Speculative decoding was on.")
+    prompt: int = Field(default=128, ge=1, description="Tokens of a prompt; long ones tell their prefill.")
+    output: int = Field(default=512, ge=1)
+    queued: int = Field(default=0, ge=0)
+    slowed: float = Field(default=1.0, ge=1, description="How much longer each step took than usual.")
+
+    @property
+    def rank(self) -> str:
+        """Return what the lines carry behind the time."""
+        parts = (("DP0", self.workers), ("PP0", self.stages), ("TP0", self.tensor))
+        return "".join(f" {name}" for name, count in parts if count > 1)
 
 
 class Line(_Part):

@@ -11,74 +11,17 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Literal
 
 from evals.lab.cost_model import duty, stage_ms, token_ms
-from evals.lab.engine_facts import Scenario
+from evals.lab.engine_facts import Scenario, holds
+from evals.lab.simulator_batches import Finish, MicroBatch, Rank, Request, Stats
 from evals.lab.simulator_launch import Launch
 from evals.lab.simulator_log import EngineLog, decode_line, prefill_line
-from evals.lab.simulator_text import TokenStream
-
-Finish = Literal["stop", "length", "abort"]
 
 GATHER_S = 0.004
 """Requests that come within one scheduler step are admitted together."""
 BEHIND_S = 0.5
 """A step this late was held up by the machine, not by the model: the clock is set anew."""
-
-
-@dataclass(eq=False, slots=True)
-class Request:
-    """Hold one request from its arrival to its last token."""
-
-    prompt: str
-    prompt_tokens: int
-    max_tokens: int
-    stream: TokenStream
-    on_token: Callable[[str], None]
-    on_end: Callable[[Finish], None]
-    gone: Callable[[], bool] = lambda: False
-    """Has the client hung up?"""
-    ignore_eos: bool = False
-    made: int = 0
-    cached: int = 0
-
-    @property
-    def held(self) -> int:
-        """Return the tokens it holds in the key-value pool."""
-        return self.prompt_tokens + self.made
-
-
-@dataclass(eq=False, slots=True)
-class MicroBatch:
-    """Hold the requests that decode together, and those whose prefill is under way."""
-
-    running: list[Request] = field(default_factory=list)
-    entering: list[Request] = field(default_factory=list)
-    next_at: float = 0.0
-    prefill_at: float = 0.0
-
-    @property
-    def size(self) -> int:
-        """Return how many requests it has taken."""
-        return len(self.running) + len(self.entering)
-
-
-@dataclass(slots=True)
-class Stats:
-    """Hold what metrics and ``/server_info`` show."""
-
-    decode_steps: int = 0
-    graph_steps: int = 0
-    prefills: int = 0
-    generated: int = 0
-    prompted: int = 0
-    finished: int = 0
-    last_throughput: float = 0.0
-    last_step_graph: bool = False
-    hit_tokens: int = 0
-    asked_tokens: int = 0
 
 
 class Engine:
@@ -91,14 +34,17 @@ class Engine:
         self.on_load: Callable[[], None] = lambda: None
         self._scenario = scenario
         self._log = log
-        self._batches = [MicroBatch() for _ in range(launch.slots)]
+        ranks = [Rank(name, self.now()) for name in launch.schedulers]
+        self._batches = [MicroBatch(ranks[i % len(ranks)]) for i in range(launch.slots)]
         self._timer: asyncio.TimerHandle | None = None
         self._admit_at = 0.0
         self._prefill_free = 0.0
         self._seen: dict[str, None] = {}
-        self._since_log = 0
-        self._logged_at = self.now()
         self._started = self.now()
+        first_use = scenario.hazards.first_use
+        slow = first_use is not None and holds(first_use.when, launch.fields)
+        self._first_use = first_use if slow else None
+        self._slow_left = first_use.busy_s if first_use is not None and slow else 0.0
 
     @staticmethod
     def now() -> float:
@@ -113,20 +59,19 @@ class Engine:
     @property
     def used_tokens(self) -> int:
         """Return the tokens held in the key-value pool."""
-        held = [r.held for b in self._batches for r in (*b.running, *b.entering)]
-        return sum(held)
+        return sum(batch.held for batch in self._batches)
 
     @property
     def usage(self) -> float:
         """Return the share of the key-value pool in use."""
-        return self.used_tokens / self.launch.pool_tokens
+        return self.used_tokens / (self.launch.pool_tokens * self.launch.plan.workers)
 
     @property
     def duty(self) -> float:
         """Return the share of time in which a GPU's kernels run, as things stand."""
         sizes = self._sizes()
         if sizes:
-            return duty(self._scenario.cost, self.launch.plan, sizes)
+            return duty(self._scenario.cost, self.launch.plan, sizes, self._held())
         entering = any(batch.entering for batch in self._batches)
         return 1.0 / self.launch.plan.stages if entering else 0.0
 
@@ -170,6 +115,9 @@ class Engine:
     def _sizes(self) -> list[int]:
         return [len(batch.running) for batch in self._batches if batch.running]
 
+    def _held(self) -> list[int]:
+        return [sum(r.held for r in batch.running) for batch in self._batches if batch.running]
+
     def _noise(self, at: float) -> float:
         """Return this second's factor on step times: slow drift, seeded, cut at 1.5 deviations."""
         noise = self._scenario.noise
@@ -180,18 +128,29 @@ class Engine:
         return 1.0 + noise.relative * max(-1.5, min(1.5, drawn))
 
     def _step_s(self, at: float) -> float:
-        return token_ms(self._scenario.cost, self.launch.plan, self._sizes()) / 1000 * self._noise(at)
+        cost, plan = self._scenario.cost, self.launch.plan
+        return self._slowed(token_ms(cost, plan, self._sizes(), self._held()) / 1000 * self._noise(at))
+
+    def _slowed(self, work_s: float) -> float:
+        """Return how long some work takes when kernels are still compiled on their first use."""
+        if self._first_use is None or self._slow_left <= 0:
+            return work_s
+        taken = work_s * self._first_use.factor
+        self._slow_left -= taken
+        return taken
 
     def _step(self, batch: MicroBatch, now: float) -> None:
         at, size = batch.next_at, len(batch.running)
         self.stats.decode_steps += 1
         self.stats.last_step_graph = self.launch.plan.graphs(size)
         self.stats.graph_steps += self.stats.last_step_graph
+        made = self.stats.generated
         for request in list(batch.running):
-            self._emit(batch, request)
-        self._since_log += size
-        if self.stats.decode_steps % max(1, int(self.launch.fields["decode_log_interval"])) == 0:
-            self._report(size, now)
+            self._advance(batch, request)
+        batch.rank.steps += 1
+        batch.rank.made += self.stats.generated - made
+        if batch.rank.steps % max(1, int(self.launch.fields["decode_log_interval"])) == 0:
+            self._report(batch, size, now)
         if not batch.running:
             batch.next_at = 0.0
         else:
@@ -199,6 +158,13 @@ class Engine:
             batch.next_at = start + self._step_s(start)
         if self.waiting and not self._admit_at:
             self._admit_at = now
+
+    def _advance(self, batch: MicroBatch, request: Request) -> None:
+        """Give a request the tokens of one step: one, or as many as were accepted of a draft."""
+        request.due += self.launch.accept_length
+        while request.due >= 1.0 and request in batch.running:
+            request.due -= 1.0
+            self._emit(batch, request)
 
     def _emit(self, batch: MicroBatch, request: Request) -> None:
         request.made += 1
@@ -221,23 +187,29 @@ class Engine:
             return "stop"
         return None
 
-    def _report(self, size: int, now: float) -> None:
-        self.stats.last_throughput = self._since_log / max(1e-6, now - self._logged_at)
-        self._since_log, self._logged_at = 0, now
+    def _report(self, batch: MicroBatch, size: int, now: float) -> None:
+        rank, workers = batch.rank, self.launch.plan.workers
+        self.stats.last_throughput = rank.made / max(1e-6, now - rank.logged_at)
+        rank.made, rank.logged_at = 0, now
         text = decode_line(
             running=size,
-            tokens=self.used_tokens,
+            tokens=self.used_tokens if workers == 1 else batch.held,
             usage=self.usage,
             graph=self.stats.last_step_graph,
             rate=self.stats.last_throughput,
-            queued=len(self.waiting),
+            queued=-(-len(self.waiting) // workers),
+            accepted=self.launch.accepted,
+            hybrid=self.launch.hybrid,
         )
-        self._log.line(text, self.launch.rank)
+        self._log.line(text, rank.name)
 
     def _admit(self, now: float) -> None:
         """Start the prefill of waiting requests, micro-batch by micro-batch, while there is room."""
-        for batch in self._batches:
-            room = min(self.launch.micro_batch - batch.size, self.launch.max_running - self.running)
+        workers = self.launch.plan.workers
+        for index, batch in enumerate(self._batches):
+            room = min(self.launch.micro_batch - batch.size, self.launch.max_running * workers - self.running)
+            if workers > 1:  # requests go round the schedulers
+                room = min(room, -(-len(self.waiting) // (workers - index)))
             if batch.entering or room <= 0:
                 continue
             taken = self._take(room)
@@ -248,7 +220,7 @@ class Engine:
 
     def _take(self, room: int) -> list[Request]:
         taken: list[Request] = []
-        free = self.launch.pool_tokens - self.used_tokens
+        free = self.launch.pool_tokens * self.launch.plan.workers - self.used_tokens
         budget = int(self.launch.fields["max_prefill_tokens"])
         while self.waiting and len(taken) < room:
             request = self.waiting[0]
@@ -264,11 +236,14 @@ class Engine:
         return taken
 
     def _begin_prefill(self, batch: MicroBatch, taken: list[Request], now: float) -> None:
+        if self._first_use is not None and self.stats.prefills == 0:
+            for text in self._first_use.log:
+                self._log.line(text, batch.rank.name)
         for request in taken:
             request.cached = self._cached(request)
         fresh = sum(r.prompt_tokens - r.cached for r in taken)
         cost, plan = self._scenario.cost, self.launch.plan
-        work = fresh / cost.prefill_tokens_per_s
+        work = self._slowed(fresh / cost.prefill_tokens_per_s)
         stage = stage_ms(cost, plan, len(taken)) / 1000
         start = max(now, self._prefill_free)
         self._prefill_free = start + work + stage
@@ -285,8 +260,10 @@ class Engine:
             queued=len(self.waiting),
             graph=False,
             rate=fresh / max(1e-6, batch.prefill_at - now),
+            prefill_only=self.launch.prefill_only,
+            hybrid=self.launch.hybrid,
         )
-        self._log.line(text, self.launch.rank)
+        self._log.line(text, batch.rank.name)
 
     def _cached(self, request: Request) -> int:
         """Return how many prompt tokens the prefix cache holds: all but the last of a prompt seen before."""
@@ -305,7 +282,7 @@ class Engine:
         entered, batch.entering, batch.prefill_at = batch.entering, [], 0.0
         for request in entered:
             self._emit(batch, request)
-        self._since_log += len(entered)
+        batch.rank.made += len(entered)
         if batch.running and not batch.next_at:
             batch.next_at = at + self._step_s(at)
         if self.waiting and not self._admit_at:

@@ -10,7 +10,8 @@ from http import HTTPStatus
 from typing import Any
 
 from evals.lab.simulator_connection import Call, Connection
-from evals.lab.simulator_engine import Engine, Finish, Request
+from evals.lab.simulator_batches import Finish, Request
+from evals.lab.simulator_engine import Engine
 from evals.lab.simulator_log import EngineLog
 from evals.lab.simulator_openai import Answer, Ask, BadRequest, Kind, read
 from evals.lab.simulator_text import TokenStream
@@ -130,6 +131,7 @@ class Server:
         context = self._engine.launch.context_length
         try:
             ask = read(kind, call.body, served=self._views.served_name, context=context)
+            self._refuse_without_room(ask)
             return await (self._stream if ask.stream else self._whole)(connection, ask)
         except BadRequest as error:
             body = {
@@ -140,6 +142,13 @@ class Server:
                 "code": error.status,
             }
             return _send(connection, error.status, body)
+
+    def _refuse_without_room(self, ask: Ask) -> None:
+        """Refuse what no router sent: prefill and decode servers only take requests paired by one."""
+        if self._engine.launch.fields["disaggregation_mode"] != "null" and not ask.paired:
+            said = "Invalid request: Disaggregated request received without bootstrap room id."
+            self._log.line(said, self._engine.launch.rank)
+            raise BadRequest(said)
 
     async def _whole(self, connection: Connection, ask: Ask) -> int:
         parts: list[str] = []
@@ -178,7 +187,7 @@ class Server:
         request = Request(
             prompt=ask.prompt,
             prompt_tokens=ask.prompt_tokens,
-            max_tokens=ask.max_tokens,
+            max_tokens=1 if self._engine.launch.prefill_only else ask.max_tokens,
             stream=TokenStream(self._text_seed, ask.prompt, salt=salt, changed=changed, strays=self._strays),
             on_token=on_token,
             on_end=on_end,

@@ -30,19 +30,50 @@ class EngineLog:
 
 
 def prefill_line(
-    *, seqs: int, tokens: int, cached: int, usage: float, running: int, queued: int, graph: bool, rate: float
+    *,
+    seqs: int,
+    tokens: int,
+    cached: int,
+    usage: float,
+    running: int,
+    queued: int,
+    graph: bool,
+    rate: float,
+    prefill_only: bool = False,
+    hybrid: bool = False,
 ) -> str:
     """Return the scheduler's line about one prefill batch."""
+    apart = "#prealloc-req: 0, #inflight-req: 0, " if prefill_only else ""
+    pool = f"full token usage: {usage:.2f}, mamba usage: 0.00" if hybrid else f"token usage: {usage:.2f}"
     return (
         f"Prefill batch, #new-seq: {seqs}, #new-token: {tokens}, #cached-token: {cached}, "
-        f"token usage: {usage:.2f}, #running-req: {running}, #queue-req: {queued}, #pending-token: 0, "
+        f"{pool}, #running-req: {running}, #queue-req: {queued}, #pending-token: 0, {apart}"
         f"cuda graph: {graph}, input throughput (token/s): {rate:.2f}"
     )
 
 
-def decode_line(*, running: int, tokens: int, usage: float, graph: bool, rate: float, queued: int) -> str:
-    """Return the scheduler's line about the decode batch that ends a log interval."""
+def decode_line(
+    *,
+    running: int,
+    tokens: int,
+    usage: float,
+    graph: bool,
+    rate: float,
+    queued: int,
+    accepted: tuple[float, float] | None = None,
+    hybrid: bool = False,
+) -> str:
+    """Return the scheduler's line about the decode batch that ends a log interval.
+
+    ``accepted`` is the length and the rate of accepted drafts; ``hybrid`` models hold a state beside the cache.
+    """
+    pool = f"#token: {tokens}, token usage: {usage:.2f}"
+    if hybrid:
+        pool = (
+            f"#full token: {tokens}, full token usage: {usage:.2f}, mamba num: {running}, mamba usage: 0.00"
+        )
+    drafts = f"accept len: {accepted[0]:.2f}, accept rate: {accepted[1]:.2f}, " if accepted else ""
     return (
-        f"Decode batch, #running-req: {running}, #token: {tokens}, token usage: {usage:.2f}, "
+        f"Decode batch, #running-req: {running}, {pool}, {drafts}"
         f"cuda graph: {graph}, gen throughput (token/s): {rate:.2f}, #queue-req: {queued}"
     )

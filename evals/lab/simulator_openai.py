@@ -37,6 +37,8 @@ class Ask:
     ignore_eos: bool
     greedy: bool
     seed: str
+    paired: bool = False
+    """Did a router pair it with a server that decodes?"""
 
 
 def read(kind: Kind, raw: bytes, *, served: str, context: int) -> Ask:
@@ -72,6 +74,7 @@ def read(kind: Kind, raw: bytes, *, served: str, context: int) -> Ask:
         ignore_eos=_flag(body, "ignore_eos"),
         greedy=_number(body, "temperature", 1.0, 0.0, 10.0) == 0 or body.get("top_k") == 1,
         seed=str(body.get("seed") if body.get("seed") is not None else uuid.uuid4()),
+        paired=body.get("bootstrap_room") is not None,
     )
 
 
