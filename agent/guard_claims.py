@@ -13,6 +13,7 @@ import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from agent.named_values import Literal, plain_name
@@ -74,14 +75,20 @@ class Guard:
 
 def parse(stored: StoredText) -> Source:
     """Parse a whole file, or a range of one as far as it stands on its own; `ToolError` when it does not."""
-    for text, added in _readings(stored.raw):
+    return _parsed(stored.raw, stored.first_line)
+
+
+@lru_cache(maxsize=4)
+def _parsed(raw: str, first_line: int) -> Source:
+    """Parse a text; the last few are kept, since the claims of a conclusion, and of the next, share files."""
+    for text, added in _readings(raw):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 return Source(
                     ast.parse(text),
                     text.encode("utf-8", "replace").split(b"\n"),
-                    stored.first_line - 1 - added,
+                    first_line - 1 - added,
                 )
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue

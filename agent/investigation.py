@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from agent.actions import ACTION_ARGS, DESCRIPTIONS
@@ -84,10 +86,17 @@ def schemas_of(tools: Mapping[str, Tool[Any]]) -> list[ToolSchema]:
 
 
 def _schema(name: str, description: str, args: type[Args]) -> ToolSchema:
-    parameters = args.model_json_schema()
-    parameters.pop("title", None)
-    parameters.pop("description", None)
+    parameters = json.loads(_parameters(args))
     return {
         "type": "function",
         "function": {"name": name, "description": description, "parameters": parameters},
     }
+
+
+@cache
+def _parameters(args: type[Args]) -> str:
+    """Return the JSON schema of arguments: to make it takes a hundred times as long as to read it."""
+    parameters = args.model_json_schema()
+    parameters.pop("title", None)
+    parameters.pop("description", None)
+    return json.dumps(parameters)

@@ -7,9 +7,9 @@ must begin and end where words and numbers do, so that ``--pp-size 8`` is not fo
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from agent.state import Citation, Cite
 from tools.artifacts import ArtifactStore
@@ -17,6 +17,7 @@ from tools.contract import ArtifactRef, ToolError
 from tools.display import printable
 
 _TOKEN = re.compile(r"[^\s\x00]+")
+_GAP = r"[\s\x00]+"
 _SHOWN = 120
 
 
@@ -61,17 +62,10 @@ class StoredText:
     def __init__(self, data: bytes, first_line: int = 1) -> None:
         self.raw = data.decode("utf-8", "replace")
         self.first_line = first_line
-        self._starts: list[int] = []
-        self._spans: list[tuple[int, int]] = []
-        tokens: list[str] = []
-        offset = 0
-        for match in _TOKEN.finditer(self.raw):
-            tokens.append(match.group())
-            self._starts.append(offset)
-            self._spans.append(match.span())
-            offset += len(tokens[-1]) + 1
-        self.flat = " ".join(tokens)
-        self._line_starts = [0, *(match.end() for match in re.finditer("\n", self.raw))]
+
+    @cached_property
+    def _line_starts(self) -> list[int]:
+        return [0, *(match.end() for match in re.finditer("\n", self.raw))]
 
     @property
     def last_line(self) -> int:
@@ -92,31 +86,28 @@ class StoredText:
         return self.raw[self._line_starts[max(begin, 0)] : stop]
 
     def _line_of(self, position: int) -> int:
-        return bisect_right(self._line_starts, position) - 1 + self.first_line
+        return self.raw.count("\n", 0, position) + self.first_line
 
     def find(self, quote: str) -> Iterator[Found]:
         """Yield every place where ``quote`` stands, in order."""
-        wanted = collapse(quote)
-        position = self.flat.find(wanted) if wanted else -1
-        while position >= 0:
-            end = position + len(wanted)
-            if not cuts_word(self.flat, position, end):
-                yield self._found(position, end)
-            position = self.flat.find(wanted, position + 1)
+        words = _TOKEN.findall(quote)
+        if not words:
+            return
+        wanted = re.compile(_GAP.join(map(re.escape, words)))
+        match = wanted.search(self.raw)
+        while match is not None:
+            if not cuts_word(self.raw, *match.span()):
+                yield self._found(*match.span())
+            match = wanted.search(self.raw, match.start() + 1)
 
-    def _found(self, start: int, end: int) -> Found:
-        begin, stop = self._raw_at(start), self._raw_at(end - 1) + 1
+    def _found(self, begin: int, stop: int) -> Found:
         return Found(
             lines=(self._line_of(begin), self._line_of(stop - 1)),
-            text=self.flat[start:end],
+            text=collapse(self.raw[begin:stop]),
             raw=self.raw[begin:stop],
             before=self.raw[max(0, begin - 400) : begin],
             after=self.raw[stop : stop + 400],
         )
-
-    def _raw_at(self, flat_position: int) -> int:
-        token = bisect_right(self._starts, flat_position) - 1
-        return self._spans[token][0] + flat_position - self._starts[token]
 
     def nearest(self, quote: str) -> tuple[int, str] | None:
         """Return the line that shares most words with ``quote``, or None when none shares any."""

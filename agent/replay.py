@@ -52,6 +52,8 @@ class Report:
     differences: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     """What is not compared, or has changed without changing the course."""
+    changed: list[str] = field(default_factory=list)
+    """Of these: the prompts and tool schemas that are not those of the recording."""
 
     @property
     def same(self) -> bool:
@@ -118,7 +120,8 @@ async def replay(
         finally:
             await session.close()
         _compare(recording.events, session.events, report, prefix=over)
-        report.notes += _changed(recording, session)
+        report.changed = _changed(recording, session)
+        report.notes += report.changed
     return report
 
 
