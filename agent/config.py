@@ -74,7 +74,7 @@ class Settings(BaseSettings):
         default=3, ge=1, le=20, description="Runs of each level, before and after, at least."
     )
     experiment_spread: float = Field(
-        default=0.04, gt=0, le=1, description="Runs are added until the mean is sure within this share."
+        default=0.06, gt=0, le=1, description="Runs are added until the mean is sure within this share."
     )
     experiment_max_repeats: int = Field(default=9, ge=1, le=20, description="Runs of each level, at most.")
     experiment_requests: int = Field(default=1, ge=1, le=64, description="Per unit of concurrency and run.")

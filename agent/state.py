@@ -177,7 +177,7 @@ class Measurement(Record):
 
 
 class LevelComparison(Record):
-    """Compare two measurements at one concurrency; the interval is that of the ratio, at 95 %."""
+    """Compare two measurements at one concurrency; the interval is that of the ratio, at 99 %."""
 
     concurrency: int
     before: float | None

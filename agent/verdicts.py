@@ -1,8 +1,9 @@
 """Judge two measurements from their own noise: improved, worse, no effect or inconclusive; keep or not.
 
-The effect is the ratio of decode throughput, after over before. Its interval, at 95 %, is Student's on the
-logarithms of the repeats, so it needs two on either side. A change that makes requests wait can decode each
-of them faster and all of them slower: the total throughput, waiting included, may overrule a gain. No I/O.
+The effect is the ratio of decode throughput, after over before. Its interval, at 99 %, is Student's on the
+logarithms of the repeats, so it needs two on either side; at 95 % one trial in ten, of two levels, would end
+wrong. A change that makes requests wait can decode each of them faster and all of them slower: the total
+throughput, waiting included, may overrule a gain. No I/O.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from agent.state import (
     Scalar,
     TrialVerdict,
 )
-from tools.intervals import t95
+from tools.intervals import t99
 
 SMALLEST_EFFECT = 0.03
 """A smaller change of throughput counts as none, however sure it is."""
@@ -98,7 +99,7 @@ def _interval(before: Sequence[float], after: Sequence[float]) -> tuple[float, f
     sizes = [len(side) for side in logs]
     freedom = sum(sizes) - 2
     pooled = sum((size - 1) * variance(side) for size, side in zip(sizes, logs, strict=True)) / freedom
-    half = t95(freedom) * math.sqrt(pooled * sum(1 / size for size in sizes))
+    half = t99(freedom) * math.sqrt(pooled * sum(1 / size for size in sizes))
     return math.exp(centre), math.exp(centre - half), math.exp(centre + half)
 
 

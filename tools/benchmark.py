@@ -40,7 +40,7 @@ class Args(ToolArgs):
         default=None,
         gt=0,
         le=1,
-        description="Repeat a level until the 95 % interval of its decode speed is within this share.",
+        description="Repeat a level until the 99 % interval of its decode speed is within this share.",
     )
     max_repeats: int = Field(default=9, ge=1, le=20, description="With `spread`: no more than so many.")
     warmup: int = Field(default=1, ge=0, le=8, description="Rounds before each level; not counted.")

@@ -1,4 +1,4 @@
-"""Say how sure a mean of repeats is: Student's 95 % interval on their logarithms. No I/O."""
+"""Say how sure a mean of repeats is: Student's 99 % interval on their logarithms. No I/O."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import math
 from collections.abc import Sequence
 from statistics import variance
 
-_T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145)
-_T95_REST = ((16, 2.120), (20, 2.086), (30, 2.042), (60, 2.000))
+_T99 = (63.657, 9.925, 5.841, 4.604, 4.032, 3.707, 3.499, 3.355, 3.250, 3.169, 3.106, 3.055, 3.012, 2.977)
+_T99_REST = ((16, 2.921), (20, 2.845), (30, 2.750), (60, 2.660))
 
 
-def t95(freedom: int) -> float:
-    """Return the two-sided 95 % point of Student's distribution, rounded to the cautious side."""
-    if freedom <= len(_T95):
-        return _T95[freedom - 1]
-    return next((value for least, value in reversed(_T95_REST) if freedom >= least), _T95[-1])
+def t99(freedom: int) -> float:
+    """Return the two-sided 99 % point of Student's distribution, rounded to the cautious side."""
+    if freedom <= len(_T99):
+        return _T99[freedom - 1]
+    return next((value for least, value in reversed(_T99_REST) if freedom >= least), _T99[-1])
 
 
 def spread(values: Sequence[float]) -> float | None:
-    """Return how far the 95 % interval of the (geometric) mean reaches, as a share of it; None if unknown."""
+    """Return how far the 99 % interval of the (geometric) mean reaches, as a share of it; None if unknown."""
     if len(values) < 2 or min(values) <= 0:
         return None
     logs = [math.log(value) for value in values]
-    return math.exp(t95(len(logs) - 1) * math.sqrt(variance(logs) / len(logs))) - 1
+    return math.exp(t99(len(logs) - 1) * math.sqrt(variance(logs) / len(logs))) - 1
