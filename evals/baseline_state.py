@@ -7,10 +7,10 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from agent.events import ChangeMoved, Event, Measured, Phase
+from agent.events import ChangeMoved, Event
 from agent.named_values import flag_on_command_line, plain_name, same_value
 from agent.quotes import StoredText
-from agent.state import Change, Measurement
+from agent.state import Change
 from evals.baseline_answer import NOT_STATED
 from tools.contract import ArtifactRef, ToolContext
 
@@ -23,7 +23,6 @@ systemctl list-units --type=service --state=running --plain --no-legend | while 
 done
 """
 _LIMIT_S = 60.0
-_NOTE = "read from the host; no load was put on the server"
 _FOUND = "Found on the host after the run; the answer names no such change."
 RUNNING = "ActiveState"
 
@@ -119,7 +118,7 @@ def settle(changes: Sequence[Change], before: State | None, after: State | None,
             mechanism=NOT_STATED,
             rollback=NOT_STATED,
         )
-        events += _applied(change, before, after, was, now)
+        events += _applied(change)
     return events
 
 
@@ -134,29 +133,11 @@ def _moved(change: Change, before: State, after: State) -> list[Event]:
     was, now = earlier.value(change.setting), later.value(change.setting)
     if was == now or not _meets(now, change.to_value):
         return [ChangeMoved(change=change)]
-    return _applied(change, before, after, was, now)
+    return _applied(change)
 
 
-def _applied(change: Change, before: State, after: State, was: str | None, now: str | None) -> list[Event]:
-    applied = change.model_copy(update={"status": "applied"})
-    return [
-        ChangeMoved(change=change),
-        _measured(change, "baseline", before, was),
-        ChangeMoved(change=applied),
-        _measured(change, "after", after, now),
-    ]
-
-
-def _measured(change: Change, phase: Phase, state: State, value: str | None) -> Measured:
-    seen = Measurement(
-        artifact=state.ref.handle,
-        taken_at=state.ref.taken_at,
-        seed=0,
-        levels=[],
-        observed={change.setting: value},
-        notes=[_NOTE],
-    )
-    return Measured(change=change.id, phase=phase, artifact=state.ref, measurement=seen)
+def _applied(change: Change) -> list[Event]:
+    return [ChangeMoved(change=change), ChangeMoved(change=change.model_copy(update={"status": "applied"}))]
 
 
 def _meets(value: str | None, wanted: str | None) -> bool:

@@ -16,7 +16,7 @@ account it works with may do. Its transcript has the product's schema, so that t
 * Fixes count by the state of the host, not by what is said. What services run with is read before the first
   turn and after the answer. A fix is `applied` when its setting changed and now has the stated value, else
   `proposed`; a change that the answer does not name is recorded as well. No change is ever `verified`: the
-  reading says what is in force, not what it did. The readings stand in `Measured` without any load.
+  readings say what is in force, not what it did. They are kept with the answer's outputs.
 """
 
 from __future__ import annotations
