@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field
 
-from tools.contract import HostArgs, Tool, ToolContext, ToolError
+from tools.contract import Host, HostArgs, Tool, ToolContext, ToolError
 from tools.definitions import ENGINES, outside_pattern
 from tools.findings import Findings, contents_of, judge_key
 from tools.fit_view import fit
@@ -46,7 +46,10 @@ async def run(ctx: ToolContext, args: Args) -> dict[str, Any]:
         process, notes = await engine_process(ctx, host, args.pid, args.process_root, args.path)
         query = _query(ctx, args, resolve_path(args.path, process), process)
         known = list(contents_of(ctx, host))
-        found = await search(host, query, known, may_send=ctx.settings.allow_send_rg)
+        version = ctx.cache.get(_version_key(host), "")
+        found = await search(host, query, known, may_send=ctx.settings.allow_send_rg, version=version)
+        if found.engine.startswith("ripgrep"):
+            ctx.cache[_version_key(host)] = found.engine
         if not found.restarted or process is None:
             break
         forget_process(ctx, process)
@@ -54,6 +57,10 @@ async def run(ctx: ToolContext, args: Args) -> dict[str, Any]:
         raise ToolError(f"{query.target} is not read: {reason}")
     findings = Findings(ctx, host, process, found, taken_at, args.judge, notes)
     return _view(args, query, findings)
+
+
+def _version_key(host: Host) -> str:
+    return f"rg:{host.name}"
 
 
 def _query(ctx: ToolContext, args: Args, target: str, process: ProcessFacts | None) -> Query:

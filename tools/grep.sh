@@ -6,6 +6,8 @@ export LC_ALL PATH
 M=@@$1 ROOT=$2 TARGET=$3 PATTERN=$4 GLOB=$5 FLAGS=$6 LIMIT=$7 RG=$8
 shift 8
 WAIT_FOR_RG=$1 PID=$2 START=$3 DEFINITIONS=$4 PACKAGE=$5 SCOPE=$6 OUTSIDE=$7 FILES=$8
+shift 8
+VERSION=$1
 NL='
 '
 say() { printf '%s %s\n' "$M" "$*"; }
@@ -13,7 +15,8 @@ has() { command -v "$1" >/dev/null 2>&1; }
 known=$(cat)
 
 if [ -n "$PID" ]; then
-  s=$(cat "/proc/$PID/stat" 2>/dev/null)
+  s=
+  { read -r s <"/proc/$PID/stat"; } 2>/dev/null
   s=${s##*) }
   set -f
   set -- $s
@@ -63,8 +66,8 @@ with_grep() {
 
 set -f
 if [ -n "$RG" ]; then
-  version=$("$RG" --version 2>/dev/null)
-  say engine "${version%%"$NL"*}"
+  [ -n "$VERSION" ] || VERSION=$("$RG" --version 2>/dev/null)
+  say engine "${VERSION%%"$NL"*}"
   out=$(with_rg)
   list=$(printf '%s\n' "$out" | sed -n 's/^{"type":"begin","data":{"path":{"text":"\(.*\)"}}}$/\1/p')
 else

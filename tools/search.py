@@ -85,14 +85,23 @@ class Found:
 
 
 async def search(
-    host: Host, query: Query, known: Sequence[str] = (), *, rg: str = "", may_send: bool = False
+    host: Host,
+    query: Query,
+    known: Sequence[str] = (),
+    *,
+    rg: str = "",
+    may_send: bool = False,
+    version: str = "",
 ) -> Found:
-    """Run a search; raise `ToolError` where it cannot be done; ``restarted`` is set when the PID is stale."""
+    """Run a search; raise `ToolError` where it cannot be done; ``restarted`` is set when the PID is stale.
+
+    ``version`` is what an earlier search said of the host's ``rg``, which is then not asked again.
+    """
     nonce = uuid.uuid4().hex
     flags = " ".join(flag for flag, wanted in (("-F", query.fixed), ("-i", query.ignore_case)) if wanted)
     words = [nonce, query.root, query.target, query.pattern, query.glob, flags, str(_LISTING_BYTES), rg]
     words += ["1" if may_send else "", str(query.pid or ""), str(query.start_time), query.definitions]
-    words += [query.package, query.scope, query.outside, str(_FILES)]
+    words += [query.package, query.scope, query.outside, str(_FILES), version]
     result = await host.exec(
         ["sh", "-c", _SCRIPT.read_text(), "grep", *words],
         timeout_s=_LIMIT_S,
