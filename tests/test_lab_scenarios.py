@@ -51,14 +51,21 @@ def decode_lines(scenario: Scenario) -> list[tuple[int, bool, float]]:
 def test_every_scenario_holds_a_whole_host(name: str) -> None:
     scenario = load(name)
     assert scenario.name == name
+    assert Facts.from_json(scenario.facts(package_dir=PACKAGE)).hardware.count > 0
+    text = (FOLDER / f"{name}.yaml").read_text()
+    assert not re.search(r"\b(expected|fix|remedy|cause|symptom)\b", text, re.IGNORECASE)
+
+
+@pytest.mark.parametrize("name", [name for name in names() if name.startswith("kimi-k26-pp8")])
+def test_the_pipelines_share_hardware_and_launch_line(name: str) -> None:
+    scenario = load(name)
     facts = Facts.from_json(scenario.facts(package_dir=PACKAGE))
     assert (facts.hardware.count, facts.hardware.memory_mib, facts.hardware.capability) == (8, 97887, (12, 0))
     assert exec_argv(scenario)[:3] == ["/opt/sglang/venv/bin/python", "-m", "sglang.launch_server"]
     launch = scenario.units[UNIT].launch
     assert launch is not None
-    assert exec_argv(scenario) == launch.argv
-    text = (FOLDER / f"{name}.yaml").read_text()
-    assert not re.search(r"\b(expected|fix|remedy|cause|symptom)\b", text, re.IGNORECASE)
+    if not scenario.units[UNIT].dropins:
+        assert exec_argv(scenario) == launch.argv
 
 
 def test_the_variants_differ_as_they_say() -> None:
@@ -160,7 +167,7 @@ def test_a_file_by_path_inherits_and_survives_saving(tmp_path: Path) -> None:
         ("base: kimi-k26-pp8\nhistory: {x: {at: 3d, text: x}}\n", "bad.yaml: history.x.at: .*in the past"),
         ("base: kimi-k26-pp8\nhistory: {x: {at: -3d}}\n", "bad.yaml: history.x: .*exactly one of"),
         ("base: kimi-k26-pp8\nfiles: {/usr/x: y}\n", "bad.yaml: files: .*/usr/x: files go below"),
-        ("base: nothing\n", "bad.yaml: base: no scenario 'nothing'; name one of: kimi"),
+        ("base: nothing\n", "bad.yaml: base: no scenario 'nothing'; name one of: .*kimi"),
         ("base: bad\n", "bad.yaml: base: is based on itself"),
         ("units: [\n", "bad.yaml: cannot be read: "),
         ("- 1\n", "bad.yaml: must hold an object"),
@@ -178,7 +185,7 @@ def test_errors_name_the_file_and_the_field(tmp_path: Path, text: str, message: 
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(UsageError, match=r"no scenario 'x'; name one of: kimi-k26-pp8, .*by its path"):
+    with pytest.raises(UsageError, match=r"no scenario 'x'; name one of: .*kimi-k26-pp8, .*by its path"):
         load("x")
 
 

@@ -18,7 +18,12 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from evals.lab.engine_facts import Hardware
-from evals.lab.engine_modules import packaging_modules, torch_modules, transformers_modules
+from evals.lab.engine_modules import (
+    kernel_modules,
+    packaging_modules,
+    torch_modules,
+    transformers_modules,
+)
 from evals.lab.stand_ins import FactModule
 
 MODULE_OF = {
@@ -66,6 +71,7 @@ class HostAnswers:
             **torch_modules(hardware, self._requires.get("torch") or "2.11.0"),
             **transformers_modules(self._config_dict, self._requires.get("transformers") or "5.0.0"),
             **packaging_modules(),
+            **kernel_modules(),
             **self._importlib(),
             "os": self._os(),
             "logging": self._logging(),

@@ -193,6 +193,14 @@ class _Version:
         return hash(self._key)
 
 
+def kernel_modules() -> dict[str, ModuleType]:
+    """Return the number formats that the kernels of quantised weights know; they are only compared."""
+    names = ("uint4", "uint8", "uint4b8", "uint8b128", "float8_e4m3fn", "float4_e2m1f")
+    types = SimpleNamespace(**{name: name for name in names})
+    facts = {"scalar_types": types, "ScalarType": str}
+    return {"sgl_kernel.scalar_type": FactModule("sgl_kernel.scalar_type", facts)}
+
+
 def packaging_modules() -> dict[str, ModuleType]:
     """Return packaging, as far as release numbers go."""
     facts = {"parse": _Version, "Version": _Version, "InvalidVersion": ValueError}

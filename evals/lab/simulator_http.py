@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Any
 
-from evals.lab.simulator_connection import Call, Connection
 from evals.lab.simulator_batches import Finish, Request
+from evals.lab.simulator_connection import Call, Connection
 from evals.lab.simulator_engine import Engine
 from evals.lab.simulator_log import EngineLog
 from evals.lab.simulator_openai import Answer, Ask, BadRequest, Kind, read

@@ -65,7 +65,7 @@ def decode_line(
 ) -> str:
     """Return the scheduler's line about the decode batch that ends a log interval.
 
-    ``accepted`` is the length and the rate of accepted drafts; ``hybrid`` models hold a state beside the cache.
+    ``accepted`` is the length and the rate of accepted drafts; ``hybrid`` models also hold a state.
     """
     pool = f"#token: {tokens}, token usage: {usage:.2f}"
     if hybrid:
