@@ -16,6 +16,8 @@ class ExitCode(IntEnum):
     BUDGET = 5
     HOST_UNREACHABLE = 6
     MODEL_ENDPOINT = 7
+    NOTHING_COUNTED = 8
+    WORSE = 9
     TIMEOUT = 124
     INTERRUPTED = 130
     TERMINATED = 143

@@ -1,0 +1,42 @@
+"""Rate recordings as they are, or drive the state machine with them and tell what comes out differently."""
+
+from __future__ import annotations
+
+from agent.config import Settings
+from agent.events import Started
+from agent.replay import replay
+from evals import case, recordings
+from evals.context import RunContext
+from evals.coverage import not_recorded
+from evals.jobs import Job
+from evals.results import Result
+from evals.score import score
+
+
+async def rate(job: Job, context: RunContext) -> Result:
+    """Score a recording against its case; a score outside the bounds kept beside it is a difference."""
+    asked = context.asked
+    about = recordings.about(job.recording, asked.transcripts)
+    wanted = case.load(about.case, asked.cases)
+    recording = recordings.load(job.recording, asked.transcripts)
+    rated = score(wanted, recording.events, recording.store)
+    return _result(job, recording.started).model_copy(
+        update={
+            "score": rated,
+            "differences": recordings.misses(about, rated),
+            "not_recorded": not_recorded(recording.events),
+        }
+    )
+
+
+async def repeat(job: Job, context: RunContext, settings: Settings) -> Result:
+    """Replay a recording; prompts and tool schemas that have changed since are differences, too."""
+    recording = recordings.load(job.recording, context.asked.transcripts)
+    report = await replay(recording, settings)
+    return _result(job, recording.started).model_copy(
+        update={"differences": [*report.differences, *report.changed]}
+    )
+
+
+def _result(job: Job, started: Started) -> Result:
+    return job.result(model=started.recorded)

@@ -1,0 +1,145 @@
+"""One worker process of an eval run: jobs come in on stdin, some a line; results go out on stdout.
+
+It ends when its input does, which is also how it notices that the run was killed; its labs end with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from typing import IO
+
+from pydantic import TypeAdapter
+
+from agent.config import Settings, pin_libraries
+from agent.errors import LeadlineError
+from evals.context import RunContext
+from evals.cpu import CpuClock, Meter
+from evals.jobs import Job
+from evals.results import Result
+from tools import registry
+
+jobs_adapter: TypeAdapter[list[Job]] = TypeAdapter(list[Job])
+"""One line of a worker's input."""
+
+
+_USED = (
+    "agent.driver",
+    "agent.models.openai",
+    "agent.models.playbook",
+    "agent.replay",
+    "evals.going_on",
+    "evals.lab.history",
+    "evals.lab.hosts",
+    "evals.lab.layout",
+    "evals.lab.package",
+    "evals.recorded",
+    "httpx2",
+    "tools.service",
+    "tools.ssh",
+)
+"""What jobs import on the way."""
+
+
+class Worker:
+    """Do jobs; whatever goes wrong in one becomes the reason for which it does not count."""
+
+    def __init__(self, context: RunContext, say: Callable[[Result], None]) -> None:
+        self._context = context
+        self._settings: Settings = context.settings()
+        self._clock = CpuClock()
+        self._say = say
+
+    async def do(self, job: Job) -> None:
+        """Do one job and tell its result."""
+        began = time.monotonic()
+        self._clock.start(job.key)
+        meter = Meter()
+        try:
+            result = await self._tried(job, meter)
+        except asyncio.CancelledError:
+            self._clock.stop(job.key)
+            raise
+        spent = {
+            "wall_s": round(time.monotonic() - began, 3),
+            "cpu_s": round(self._clock.stop(job.key) + meter.seconds, 4),
+        }
+        self._say(result.model_copy(update=spent))
+
+    async def _tried(self, job: Job, meter: Meter) -> Result:
+        try:
+            return await self._done(job, meter)
+        except LeadlineError as error:
+            return job.result(model=self._settings.model, error=str(error))
+        except Exception as error:  # noqa: BLE001 - the other jobs go on; what it was is in the run's log
+            traceback.print_exc()
+            return job.result(model=self._settings.model, error=f"{type(error).__name__}: {error}")
+
+    async def _done(self, job: Job, meter: Meter) -> Result:
+        from evals import recorded, solve
+
+        match job.way:
+            case "score":
+                return await recorded.rate(job, self._context)
+            case "replay":
+                return await recorded.repeat(job, self._context, self._settings)
+            case "solve":
+                return await solve.solve(job, self._context, self._settings, meter)
+            case "continue":
+                from evals import going_on
+
+                return await going_on.go_on(job, self._context, self._settings, meter)
+
+
+async def serve(lines: asyncio.StreamReader, say: Callable[[Result], None]) -> None:
+    """Do the jobs of every line until the input ends; what is still at work then is given up."""
+    worker = Worker(RunContext.model_validate_json(await lines.readline()), say)
+    at_work: set[asyncio.Task[None]] = set()
+    try:
+        while line := await lines.readline():
+            jobs = jobs_adapter.validate_json(line)
+            task = asyncio.create_task(_in_turn(worker, jobs))
+            at_work.add(task)
+            task.add_done_callback(at_work.discard)
+    finally:
+        for task in at_work:
+            task.cancel()
+        await asyncio.gather(*at_work, return_exceptions=True)
+
+
+async def _in_turn(worker: Worker, jobs: list[Job]) -> None:
+    for job in jobs:
+        await worker.do(job)
+
+
+def warm_up() -> None:
+    """Import what the jobs use, so that no job is charged for it."""
+    pin_libraries()
+    for name in _USED:
+        importlib.import_module(name)
+    registry.load_all()
+
+
+async def main() -> None:
+    """Serve stdin and stdout; whatever else is printed goes to the run's log."""
+    warm_up()
+    out = os.fdopen(os.dup(1), "wb", buffering=0)
+    os.dup2(2, 1)
+    lines = asyncio.StreamReader(limit=1 << 24)
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+    await serve(lines, lambda result: _tell(out, result))
+
+
+def _tell(out: IO[bytes], result: Result) -> None:
+    view = memoryview(result.model_dump_json().encode() + b"\n")
+    while view:
+        view = view[out.write(view) :]
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
