@@ -30,7 +30,7 @@ from agent.events import (
 )
 from tools.contract import Redactor
 
-_OURS = frozenset(
+OURS = frozenset(
     {"sha256", "at", "taken_at", "id", "tool_call_id", "call", "handle", "artifact", "prompts", "state"}
     | {"digest", "interrupt", "preimage_sha256", "host_key"}
 )
@@ -115,7 +115,7 @@ class Transcript:
     def _clean(self, event: Event) -> tuple[Event, bytes]:
         data = clean = event.model_dump(mode="json")
         if not isinstance(event, _NOTHING_NEW):
-            clean = mask(data, self._redact, keep=_OURS)
+            clean = mask(data, self._redact, keep=OURS)
         if clean is not data:
             event = event_adapter.validate_python(clean)
         line = json.dumps(clean, ensure_ascii=False, separators=(",", ":")) + "\n"
@@ -164,7 +164,7 @@ def read_events(path: Path) -> list[Event]:
         raise TranscriptError(f"cannot read {path}: {error.strerror}", do="name a transcript file") from error
     if not raw.endswith(b"\n"):
         raise TranscriptError(f"{path}: the last line is torn", do="resume its thread, which mends it")
-    return list(_parse(raw.split(b"\n")[:-1], path))
+    return list(parse_lines(raw.split(b"\n")[:-1], path))
 
 
 def peek_events(path: Path) -> list[Event]:
@@ -233,18 +233,22 @@ def _whole(raw: bytes, path: Path) -> tuple[list[Event], int]:
     lines = raw.split(b"\n")[:-1]
     if lines and _object_in(lines[-1]) is None:
         lines.pop()
-    events = list(_parse(lines, path))
+    events = list(parse_lines(lines, path))
     del events[len(events) - _unfinished_tail(events) :]
     return events, sum(len(line) + 1 for line in lines[: len(events)])
 
 
-def _parse(lines: Sequence[bytes], path: Path) -> Iterator[Event]:
+def parse_lines(lines: Iterable[bytes | dict[str, Any]], path: Path) -> Iterator[Event]:
+    """Yield the events of whole lines, or of what stands in them; `TranscriptError` names line and field."""
     for number, line in enumerate(lines, 1):
         where = f"{path}:{number}"
         if number == 1:
             _refuse_newer(line, where)
         try:
-            event = event_adapter.validate_json(line)
+            if isinstance(line, bytes):
+                event = event_adapter.validate_json(line)
+            else:
+                event = event_adapter.validate_python(line)
         except ValidationError as error:
             first = error.errors()[0]
             field = ".".join(str(part) for part in first["loc"][1:]) or "line"
@@ -256,8 +260,8 @@ def _parse(lines: Sequence[bytes], path: Path) -> Iterator[Event]:
         yield event
 
 
-def _refuse_newer(line: bytes, where: str) -> None:
-    first = _object_in(line) or {}
+def _refuse_newer(line: bytes | dict[str, Any], where: str) -> None:
+    first = line if isinstance(line, dict) else _object_in(line) or {}
     version = first.get("schema_version", SCHEMA_VERSION)
     if isinstance(version, int) and version > SCHEMA_VERSION:
         raise TranscriptError(
