@@ -18,6 +18,9 @@ from agent.state import LevelComparison
 POINT: Final = 1.15
 """A ratio that is given alone stands for the range from it divided by this to it times this."""
 
+WIDEST: Final = 4.0
+"""A range whose end is more than this times its beginning promises nothing."""
+
 _N: Final = r"(\d+(?:\.\d+)?)"
 _TO: Final = r"\s*(?:to|-|\u2013|and)\s*"
 _RANGE: Final = re.compile(rf"(?<![\w.]){_N}\s*[x\u00d7]?{_TO}{_N}\s*[x\u00d7](?!\w)", re.IGNORECASE)
@@ -89,5 +92,7 @@ def held(promise: Promise, levels: Sequence[LevelComparison]) -> float | None:
     scale = (level.before or 1.0) if promise.in_tokens else 1.0
     low, high = promise.low / scale, promise.high / scale
     ratio = level.ratio or 1.0
+    if high > low * WIDEST:
+        return 0.0
     edge = min(max(ratio, low), high)
     return max(0.0, 1.0 - abs(math.log2(ratio / edge)))

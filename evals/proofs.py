@@ -36,7 +36,9 @@ _NEVER_FROM: Final[dict[EvidenceKind, frozenset[str]]] = {
 """Tools whose output is never evidence of a kind."""
 _NEVER_SOURCE: Final[frozenset[EvidenceKind]] = frozenset({"log", "measurement"})
 """Kinds that installed source cannot be: it says what a program would print, not what it did."""
-_ELSEWHERE: Final[Sequence[tuple[int, int]]] = ((0, 0),)
+LONGEST: Final = 2000
+"""Characters of a quote that still points at something; a whole file or log as a quote proves nothing."""
+_UNKNOWN: Final = (1, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +125,11 @@ class Proofs:
 
     def _holds(self, cited: Cited) -> bool:
         text = self._stored.between(cited.ref, cited.citation.lines)
-        if text is None or _own_words(cited.tool, cited.ref, cited.citation.quote):
+        if (
+            text is None
+            or len(cited.citation.quote) > LONGEST
+            or _own_words(cited.tool, cited.ref, cited.citation.quote)
+        ):
             return False
         return next(StoredText(text, cited.citation.lines[0]).find(cited.citation.quote), None) is not None
 
@@ -153,24 +159,22 @@ class Proofs:
         if not proof.symbol and proof.lines is None:
             return True
         where = [cited.citation.lines] if cited.ref.path else self._places(proof, cited)
-        wanted = [proof.lines] if proof.lines else []
-        if proof.symbol:
-            region = self._region(proof, cited)
-            if region is None:
-                name = f"{proof.package or 'its package'} {self._version(cited)}".strip()
-                self._notes[f"{proof.id}: the source of {name} is not cached: path and quote alone count"] = (
-                    None
-                )
-                return True
-            wanted.append(region)
-        return any(all(_overlap(lines, region) for region in wanted) for lines in where)
+        if proof.lines is not None:
+            where = [lines for lines in where if _overlap(lines, proof.lines)]
+        if proof.symbol and (region := self._region(proof, cited)) is not None:
+            where = [lines for lines in where if region[0] <= lines[0] and lines[1] <= region[1]]
+        return bool(where)
 
     def _region(self, proof: Proof, cited: Cited) -> tuple[int, int] | None:
-        package = proof.package or cited.ref.package
-        if not package:
-            return None
+        package = proof.package or cited.ref.package or ""
         path = cited.ref.path or proof.path
-        return regions.symbol_lines(package, self._version(cited), path, proof.symbol, self._cache)
+        region = None
+        if package:
+            region = regions.symbol_lines(package, self._version(cited), path, proof.symbol, self._cache)
+        if region is None:
+            name = f"{package or 'its package'} {self._version(cited)}".strip()
+            self._notes[f"{proof.id}: the source of {name} is not cached: path and quote alone count"] = None
+        return region
 
     def _version(self, cited: Cited) -> str:
         if cited.citation.version:
@@ -183,9 +187,9 @@ class Proofs:
         package = proof.package or cited.ref.package or ""
         file = regions.package_file(package, self._version(cited), proof.path, self._cache)
         if file is None:
-            return [proof.lines] if proof.lines else _ELSEWHERE
+            return [proof.lines or _UNKNOWN]
         text = StoredText(file.read_bytes())
-        return [place.lines for place in text.find(cited.citation.quote)] or _ELSEWHERE
+        return [place.lines for place in text.find(cited.citation.quote)]
 
     def _absent(self, proof: Proof) -> bool:
         """Tell whether a verified absence, or evidence of one, is what a proof asks for."""
