@@ -6,7 +6,7 @@ from pydantic import Field
 
 from agent.errors import UsageError
 from agent.state import Record
-from evals.intervals import Interval, paired_difference
+from evals.intervals import Interval, paired
 from evals.jobs import EVERY
 from evals.results import Way
 from evals.run import Done
@@ -89,10 +89,9 @@ def _differences(shared: list[tuple[Row, Row]]) -> dict[str, Interval]:
         pairs = [(one.case, _value(one, name), _value(other, name)) for one, other in shared]
         known = [(case, before, after) for case, before, after in pairs if None not in (before, after)]
         if known:
-            found[name] = paired_difference(
-                by_case((case, before) for case, before, _ in known),
-                by_case((case, after) for case, _, after in known),
-            )
+            first = by_case((case, before) for case, before, _ in known)
+            second = by_case((case, after) for case, _, after in known)
+            found[name] = paired(list(first.values()), list(second.values()))
     return found
 
 

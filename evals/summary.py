@@ -170,17 +170,17 @@ def _means(rows: Sequence[Row], results: Sequence[Result]) -> list[Means]:
     return found
 
 
-def by_case(values: Iterable[tuple[str, float | None]]) -> dict[str, list[float]]:
-    """Return the known values by case: recordings of one case are alike, and count as its samples."""
+def by_case(values: Iterable[tuple[str, float | None]]) -> dict[str, float]:
+    """Return one value a case, the mean of those that are known: recordings of one case are alike."""
     found: dict[str, list[float]] = {}
     for name, value in values:
         if value is not None:
             found.setdefault(name, []).append(value)
-    return found
+    return {name: fmean(known) for name, known in sorted(found.items())}
 
 
 def _interval(values: Iterable[tuple[str, float | None]]) -> Interval | None:
-    known = by_case(values)
+    known = list(by_case(values).values())
     return mean_interval(known) if known else None
 
 

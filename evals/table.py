@@ -64,14 +64,12 @@ def comparison(found: Comparison) -> str:
 
 
 def _signed(found: Interval) -> list[str]:
-    return ["-" if value is None else f"{value:+.2f}" for value in (found.mean, found.low, found.high)]
+    return [f"{value:+.2f}" for value in (found.mean, found.low, found.high)]
 
 
 def verdict(found: Interval) -> str:
     """Say whether the interval leaves the sign of a difference open."""
-    if found.low is None or found.high is None or found.low <= 0 <= found.high:
-        return "open"
-    return "higher" if found.low > 0 else "lower"
+    return "higher" if found.low > 0 else "lower" if found.high < 0 else "open"
 
 
 def line(result: Result) -> str:
@@ -131,10 +129,7 @@ def _last(summary: Summary) -> Iterator[str]:
 
 
 def _interval(found: Interval | None) -> str:
-    if found is None:
-        return "-"
-    ends = "one case" if found.low is None or found.high is None else f"{found.low:.2f}, {found.high:.2f}"
-    return f"{found.mean:.2f} [{ends}]"
+    return "-" if found is None else f"{found.mean:.2f} [{found.low:.2f}, {found.high:.2f}]"
 
 
 def _share(value: float | None) -> str:
