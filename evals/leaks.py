@@ -1,133 +1,170 @@
-"""Look for source of released packages in files that are to be committed, however it is quoted there."""
+"""Tell whether a prompt or a playbook gives a case's answer away: a phrase, number, host, path or line of it.
+
+A model that is told the answer is not measured. Names that stand in the package of the case's scenario are
+free to be used, since whoever reads the source meets them; numbers, host names, paths, line numbers and prose
+are not.
+"""
 
 from __future__ import annotations
 
-import gzip
-import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-LONG = 60
-"""A line of a package with so many characters, without the space around it, must not stand anywhere."""
+from agent.errors import UsageError
+from evals import case as cases
+from evals.case import Case
+from evals.lab import scenario as scenarios
+from evals.recordings import load as recording
 
-RUN = 3
-"""So many of its lines must not follow each other, if they say anything: `RUN_CHARS` together."""
+ROOT = Path(__file__).parent.parent
+SHOWN = ("prompts/*.j2", "prompts/playbooks/*.md", "agent/models/*.py", "tools/*.py")
+"""What a model is shown or works by: prompts, playbooks, tool descriptions, the built-in method."""
 
-RUN_CHARS = 30
+_PHRASE = 5
+_MEANING = 3
+"""A phrase of five words counts when three of them carry meaning."""
 
-_STARTS = re.compile(r"(?<!\w)\S")
-_PREFIX = re.compile(r"^(?:\S*[:-])?\d+[:-] ?")
-_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
-_MEANT = {"n": "\n", "t": "\t", "r": "\r"}
-_ESCAPED = 3
+_COMMON = frozenset(
+    re.findall(
+        r"\w+",
+        """a an and are as at be been but by can do does each every for from had has have how if in into is it
+        its more most no not of off on one only or out over per so than that the their then there they this to
+        under up was were what when where which while who why will with without""",
+    )
+)
+_NAME = re.compile(r"--[\w-]+|\b\w*_\w+\b|\b[A-Z][a-z]+[A-Z]\w*\b|\b[A-Z]{2,}\w*\b")
+_VERSION = re.compile(r"\b\d+(?:\.\d+){2,}\b")
+_NUMBER = re.compile(r"(?<![\w.#-])\d+(?:\.\d+)?(?![\w-]|\.\d)")
+_WORD = re.compile(r"[a-z]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Leak:
-    """Name a line of a package that a file still holds; ``lines`` follow each other from it on."""
+    """Say what of which case's answer stands where."""
 
-    file: Path
-    place: str
+    case: str
+    kind: str
+    what: str
+    file: str
     line: int
-    lines: int = 1
 
     def __str__(self) -> str:
-        what = "a line" if self.lines == 1 else f"{self.lines} lines"
-        return f"{self.file} holds {what} of {self.place} from line {self.line} on"
+        """Return one line for a person."""
+        return f"{self.file}:{self.line}: {self.kind} of case {self.case}: {self.what}"
 
 
-@dataclass(slots=True)
-class _Seen:
-    """Hold what stands in the files: beginnings of long texts, and lines that follow each other."""
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Hold what of a case must stand in nothing that a model is shown."""
 
-    heads: set[int] = field(default_factory=set)
-    runs: dict[int, Path] = field(default_factory=dict)
-    texts: list[tuple[Path, str]] = field(default_factory=list)
+    case: str
+    phrases: frozenset[str]
+    numbers: frozenset[str]
+    names: frozenset[str]
+    places: frozenset[str]
+
+    @classmethod
+    def of(cls, case: Case) -> Answers:
+        """Collect them from a case and the description of its scenario."""
+        where = scenarios.load(_scenario(case))
+        prose = [case.description, where.description, *(cause.says for cause in case.causes)]
+        told = [*prose, *(proof.quote for proof in case.evidence), *(proof.label for proof in case.evidence)]
+        values = [
+            f"{value:g}" if isinstance(value, float) else str(value)
+            for fix in case.fixes
+            for value in (*fix.to, fix.least, fix.most)
+        ]
+        ends = [proof.path for proof in case.evidence if "/" in proof.path]
+        lines = [f"{Path(proof.path).name}:{line}" for proof in case.evidence for line in proof.lines or ()]
+        return cls(
+            case.name,
+            frozenset(phrase for text in prose for phrase in _phrases(text)),
+            frozenset(number for text in [*told, *values] for number in _numbers(text)),
+            frozenset({where.hostname, where.name, case.name} - _ordinary(case)),
+            frozenset([*ends, *lines]),
+        )
 
 
-def find_leaks(files: Iterable[Path], roots: Mapping[str, Path], *, first: int = 20) -> list[Leak]:
-    """Return the first lines of the packages (``NAME@VERSION`` to folder) that stand in the files."""
-    seen = _Seen()
-    for file in files:
-        for text in texts_of(file):
-            for form in _forms(text):
-                _take(seen, file, form)
+def _scenario(case: Case) -> str:
+    if case.go_on is None:
+        return case.scenario
+    return recording(case.go_on.transcript).started.scenario or ""
+
+
+def _ordinary(case: Case) -> set[str]:
+    """Return names that are plain words and so give nothing away."""
+    return {name for name in (case.name, case.scenario) if "-" not in name}
+
+
+def _phrases(text: str) -> Iterator[str]:
+    """Yield the runs of five words, names left out, of which three carry meaning."""
+    for sentence in re.split(r"[.;:()]\s", _NAME.sub(" ; ", text)):
+        words = _WORD.findall(sentence.lower())
+        for at in range(len(words) - _PHRASE + 1):
+            run = words[at : at + _PHRASE]
+            if sum(word not in _COMMON for word in run) >= _MEANING:
+                yield " ".join(run)
+
+
+def _numbers(text: str) -> Iterator[str]:
+    """Yield the numbers of three or more digits that are no version, no power of two and not round."""
+    for number in _NUMBER.findall(_VERSION.sub(" ", text)):
+        digits = number.replace(".", "").lstrip("0")
+        value = float(number)
+        whole = value.is_integer()
+        plain = whole and (int(value) & (int(value) - 1) == 0 or int(value) % 100 == 0)
+        if len(digits.rstrip("0") if whole else digits) >= _MEANING and not plain:
+            yield number
+
+
+def leaks(answers: Answers, file: str, text: str) -> Iterator[Leak]:
+    """Yield what of the answers stands in a text, with its line."""
+    for number, line in enumerate(text.splitlines(), 1):
+        for found in answers.numbers.intersection(_numbers(line)):
+            yield Leak(answers.case, "number", found, file, number)
+        for kind, known in (("name", answers.names), ("place", answers.places)):
+            for one in known:
+                if re.search(rf"(?<![\w-]){re.escape(one)}(?![\w-])", line):
+                    yield Leak(answers.case, kind, one, file, number)
+    joined = re.sub(r"\n\s*", " ", text)
+    for phrase in answers.phrases.intersection(_phrases(joined)):
+        yield Leak(answers.case, "phrase", phrase, file, _line_of(text, phrase))
+
+
+def _line_of(text: str, phrase: str) -> int:
+    found = re.search(r"[^a-z]+".join(phrase.split()), text.lower())
+    return text.count("\n", 0, found.start()) + 1 if found else 1
+
+
+def shown(root: Path = ROOT) -> dict[str, str]:
+    """Return what models are shown or work by: path below the checkout, text."""
+    files = sorted(path for pattern in SHOWN for path in root.glob(pattern))
+    return {str(path.relative_to(root)): path.read_text(encoding="utf-8") for path in files}
+
+
+def check(names: Sequence[str] = ()) -> list[Leak]:
+    """Return the leaks of the named cases, or of all."""
+    texts = shown()
     found: list[Leak] = []
-    for name, root in roots.items():
-        for path in sorted(root.rglob("*.py")):
-            place = f"{name}/{path.relative_to(root)}"
-            found += _in_source(seen, place, path.read_text("utf-8", "replace").split("\n"))
-            if len(found) >= first:
-                return found[:first]
+    for name in names or cases.names():
+        answers = Answers.of(cases.load(name))
+        found += [leak for file, text in texts.items() for leak in leaks(answers, file, text)]
     return found
 
 
-def texts_of(file: Path) -> Iterator[str]:
-    """Yield the strings that a file of recordings holds: of JSON each by itself, else the whole."""
-    data = file.read_bytes()
-    if file.suffix == ".gz":
-        data = gzip.decompress(data)
-    text = data.decode("utf-8", "replace")
-    if file.suffix == ".jsonl":
-        for line in text.splitlines():
-            yield from _strings(json.loads(line))
-    elif ".json" in file.suffixes:
-        yield from _strings(json.loads(text))
-    else:
-        yield text
+def main(argv: Sequence[str]) -> int:
+    """Print every leak; return 1 when there is one."""
+    try:
+        found = check(argv)
+    except UsageError as error:
+        sys.stderr.write(f"{error}\n")
+        return int(error.exit_code)
+    sys.stdout.write("".join(f"{leak}\n" for leak in found) or "no prompt or playbook holds an answer\n")
+    return 1 if found else 0
 
 
-def _strings(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from _strings(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _strings(item)
-
-
-def _forms(text: str) -> Iterator[str]:
-    """Yield a text, and what it says when it is taken for the inside of JSON strings."""
-    yield text
-    for _ in range(_ESCAPED):
-        if "\\" not in text:
-            return
-        text = _ESCAPE.sub(lambda match: _MEANT.get(match[1], match[1]), text)
-        yield text
-
-
-def _take(seen: _Seen, file: Path, text: str) -> None:
-    if len(text) >= LONG:
-        seen.texts.append((file, text))
-        seen.heads.update(
-            hash(text[at : at + LONG])
-            for match in _STARTS.finditer(text)
-            if (at := match.start()) <= len(text) - LONG
-        )
-    rows = [row for line in text.split("\n") if (row := _PREFIX.sub("", line).strip())]
-    for place in range(len(rows) - RUN + 1):
-        if _says(run := rows[place : place + RUN]):
-            seen.runs.setdefault(hash("\n".join(run)), file)
-
-
-def _says(run: list[str]) -> bool:
-    return sum(map(len, run)) >= RUN_CHARS
-
-
-def _in_source(seen: _Seen, place: str, lines: list[str]) -> Iterator[Leak]:
-    rows = [(number, row) for number, line in enumerate(lines, 1) if (row := line.strip())]
-    for at, (number, row) in enumerate(rows):
-        if len(row) >= LONG and hash(row[:LONG]) in seen.heads and any(char.isalnum() for char in row):
-            yield from (Leak(file, place, number) for file in _holding(seen, row))
-        run = [text for _, text in rows[at : at + RUN]]
-        if len(run) == RUN and _says(run) and (holder := seen.runs.get(hash("\n".join(run)))):
-            yield Leak(holder, place, number, RUN)
-
-
-def _holding(seen: _Seen, row: str) -> list[Path]:
-    return list(dict.fromkeys(file for file, text in seen.texts if row in text))[:1]
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
