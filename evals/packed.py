@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.errors import TranscriptError
-from evals.pack import Index, Lookup, PackError, Text, loads, pack_string, refs
+from evals.pack import Index, Lookup, PackError, Text, loads, pack_string, place_of, refs
 from evals.source_text import ARTIFACT, decode, encode, lookup
 from tools.artifacts import ArtifactStore
 
@@ -67,6 +67,20 @@ class PackedStore(ArtifactStore):
             return _digests(self.root, self.root.stat().st_mtime_ns)
         except FileNotFoundError:
             return frozenset()
+
+    def needs(self, sha256: str) -> set[str]:
+        """Return the digests of the artifacts whose lines an artifact refers to, and theirs."""
+        file = self.path(sha256)
+        if ".json" not in file.suffixes:
+            return set()
+        data = file.read_bytes()
+        packed = json.loads(gzip.decompress(data) if file.suffix == ".gz" else data)
+        found = {
+            place.removeprefix(ARTIFACT)
+            for ref in refs(packed)
+            if (place := place_of(ref)).startswith(ARTIFACT)
+        }
+        return found.union(*(self.needs(other) for other in found))
 
     def _text(self, sha256: str) -> str:
         try:

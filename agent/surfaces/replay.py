@@ -7,20 +7,30 @@ import dataclasses
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agent.config import load_settings
 from agent.errors import ExitCode
 from tools.display import printable
 
+if TYPE_CHECKING:
+    from agent.models.replay import Recording
+
 
 def run(transcript: Path, *, as_json: bool) -> None:
     """Print the comparison on stdout; leave with 1 when something differs."""
     from agent.models.replay import Recording
-    from agent.replay import replay
 
     if transcript.is_dir():
         transcript /= "transcript.jsonl"
-    report = asyncio.run(replay(Recording.load(transcript), load_settings()))
+    compare(Recording.load(transcript), as_json=as_json)
+
+
+def compare(recording: Recording, *, as_json: bool) -> None:
+    """Replay a recording that was read already, and print as `run` does."""
+    from agent.replay import replay
+
+    report = asyncio.run(replay(recording, load_settings()))
     if as_json:
         sys.stdout.write(json.dumps({"same": report.same, **dataclasses.asdict(report)}) + "\n")
     else:
