@@ -15,7 +15,10 @@ from evals.baseline_answer import NOT_STATED
 from tools.contract import ArtifactRef, ToolContext
 
 _SCRIPT = r"""
-systemctl list-units --type=service --state=running --plain --no-legend | while read -r unit _; do
+units=$(systemctl list-units --type=service --state=running --plain --no-legend) || exit 1
+printf 'services\n'
+printf '%s\n' "$units" | while read -r unit _; do
+  [ "$unit" ] || continue
   pid=$(systemctl show -p MainPID --value "$unit")
   printf 'unit %s\n' "$unit"
   tr '\0' '\n' <"/proc/$pid/cmdline" | sed 's/^/arg /'
@@ -72,10 +75,10 @@ class State:
 
 
 async def read_state(ctx: ToolContext) -> State | None:
-    """Read the running services; None where there are none to be read, so that nothing can be said."""
+    """Read the running services; None where they cannot be read, so that nothing can be said."""
     host = ctx.host()
     result = await host.exec(["sh", "-c", _SCRIPT], timeout_s=_LIMIT_S, retry=True)
-    if not result.ok or not result.stdout.complete or not result.stdout.total:
+    if not result.ok or not result.stdout.complete:
         return None
     ref = ctx.keep(result.stdout.data, host=host.name, label="services in force", taken_at=result.started_at)
     return State(ref, _units(ctx.store.get(ref.sha256).decode("utf-8", "replace")))
