@@ -7,9 +7,9 @@ from pathlib import Path
 
 from agent.errors import LeadlineError
 from evals import case, recordings
-from evals.quoted_source import find_leaks
 from evals.pack import PackError
 from evals.packed import PackedStore
+from evals.quoted_source import find_leaks
 from evals.source_text import package_root
 
 Progress = Callable[[str], None]

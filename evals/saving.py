@@ -16,10 +16,10 @@ from agent.events import Ended, Event, Started
 from agent.transcript import OURS, check_order, mask, parse_lines, read_events
 from evals import recordings
 from evals.lab import scenario
-from evals.quoted_source import Leak, find_leaks
 from evals.pack import Index, PackError
 from evals.packed import write_artifact, write_whole
 from evals.packed_rows import Row, line_of, pack_rows
+from evals.quoted_source import Leak, find_leaks
 from evals.recordings import About, references
 from evals.source_text import package_of, package_root, package_text, place_in
 from tools.artifacts import ArtifactStore

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from agent import threads
 from agent.config import Settings, load_settings
 from agent.errors import UsageError
+from agent.models import Model
 from agent.models.select import PLAYBOOK, model_of
 from agent.state import Mode
 from agent.surfaces.targets import is_fresh, is_lab, open_host, release
@@ -78,14 +79,21 @@ async def open_hosts(
     return hosts
 
 
-def start(options: OpenOptions, settings: Settings, hosts: Mapping[str, Host], symptom: str) -> Session:
+def start(
+    options: OpenOptions,
+    settings: Settings,
+    hosts: Mapping[str, Host],
+    symptom: str,
+    model: Model | None = None,
+) -> Session:
     """Open a new session; a host that was started for it is noted in its folder."""
     from agent.session import Session
 
     scenario = options.host.partition(":")[2].partition("#")[0] if is_lab(options.host) else None
     fresh = next(iter(hosts)) if is_fresh(options.host) else None
     try:
-        session = Session.start(settings, model_of(settings), hosts, symptom, options.mode, scenario=scenario)
+        model = model or model_of(settings)
+        session = Session.start(settings, model, hosts, symptom, options.mode, scenario=scenario)
     except BaseException:
         if fresh is not None:
             release(fresh, settings)
@@ -95,11 +103,11 @@ def start(options: OpenOptions, settings: Settings, hosts: Mapping[str, Host], s
     return session
 
 
-def resume(thread: str, settings: Settings, hosts: Mapping[str, Host]) -> Session:
+def resume(thread: str, settings: Settings, hosts: Mapping[str, Host], model: Model | None = None) -> Session:
     """Take up a session of before."""
     from agent.session import Session
 
-    return Session.resume(settings, thread, model_of(settings), hosts)
+    return Session.resume(settings, thread, model or model_of(settings), hosts)
 
 
 def give_back(folder: Path, settings: Settings) -> None:
