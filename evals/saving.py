@@ -19,10 +19,12 @@ from evals.lab import scenario
 from evals.pack import Index, PackError
 from evals.packed import write_artifact, write_whole
 from evals.packed_rows import Row, line_of, pack_rows
+from evals.plan_digests import bound_again
 from evals.quoted_source import Leak, find_leaks
 from evals.recordings import About, references
 from evals.source_text import package_of, package_root, package_text, place_in
 from tools.artifacts import ArtifactStore
+from tools.contract import Redactor
 from tools.redact import redact
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
@@ -52,15 +54,17 @@ def save(
     expect: Mapping[str, Any] | None = None,
     folder: Path = recordings.FOLDER,
     cache_dir: Path | None = None,
+    clean: Redactor = redact,
 ) -> Path:
     """Keep the thread of a folder (``transcript.jsonl`` and ``artifacts/``) under a name; return its file.
 
-    Raises `UsageError` or `TranscriptError` when it cannot be kept whole and free of source.
+    ``clean`` masks everything but the source of packages. Raises `UsageError` or `TranscriptError` when it
+    cannot be kept whole and free of source.
     """
     if not _NAME.fullmatch(name):
         raise UsageError(f"not a name: {name!r}", do="write lower-case letters, digits and hyphens")
     cache_dir = cache_dir or Settings().cache_dir
-    kept = _read(thread)
+    kept = _read(thread, clean)
     wanted = _about(kept, case=case, says=says, how=how, expect=expect or {})
     path = folder / f"{name}.jsonl"
     folder.mkdir(parents=True, exist_ok=True)
@@ -81,17 +85,17 @@ def save(
     return path
 
 
-def _read(thread: Path) -> _Thread:
+def _read(thread: Path, clean: Redactor) -> _Thread:
     path = thread / "transcript.jsonl" if thread.is_dir() else thread
     check_order(read_events(path), path)
     store = ArtifactStore(path.parent / "artifacts")
-    rows = [_clean(json.loads(line)) for line in path.read_bytes().splitlines()]
+    rows = [_clean(json.loads(line), clean) for line in path.read_bytes().splitlines()]
     artifacts: dict[str, bytes] = {}
     renamed: dict[str, str] = {}
     for event in read_events(path):
         for where, ref in references(event):
             try:
-                data = redact(store.get(ref.sha256))
+                data = (redact if ref.package else clean)(store.get(ref.sha256))
             except (KeyError, ValueError) as error:
                 raise TranscriptError(
                     f"{path}:{event.seq + 1}: {where}: artifact {ref.sha256[:12]} ({ref.handle}) is missing"
@@ -103,6 +107,7 @@ def _read(thread: Path) -> _Thread:
             if digest != ref.sha256:
                 renamed[ref.sha256] = digest
     rows = [_renamed(row, renamed, artifacts) for row in rows] if renamed else rows
+    rows = bound_again(rows)
     events = list(parse_lines([line_of(row) for row in rows], path))
     if not events or not any(isinstance(event, Ended) for event in events):
         raise UsageError(f"{path}: the investigation has not ended", do="finish it, then keep it")
@@ -111,10 +116,12 @@ def _read(thread: Path) -> _Thread:
     return kept
 
 
-def _clean(row: Row) -> Row:
+def _clean(row: Row, clean: Redactor) -> Row:
     """Return an event redacted once more, without the name of the machine that it was recorded on."""
-    clean: Row = mask(row, redact, keep=OURS)
-    return clean | {"process": "recorded"} if clean["type"] == "resumed" else clean
+    masked: Row = mask(row, clean, keep=OURS)
+    if masked["type"] == "plan_made" and clean is not redact:
+        masked = masked | {"plan": masked["plan"] | {"host_key": None}}  # it names the machine as well
+    return masked | {"process": "recorded"} if masked["type"] == "resumed" else masked
 
 
 def _renamed(row: Row, renamed: Mapping[str, str], artifacts: Mapping[str, bytes]) -> Row:
