@@ -12,13 +12,13 @@ words is no cause. Where that leaves none, the statement is false.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from agent.state import Citation, Evidence, Hypothesis
 from evals.case import Case, Cause
 from evals.findings import Findings
+from evals.patterns import any_in
 from evals.settings_match import plain_setting, same_setting
 
 Real = Callable[[Citation], bool]
@@ -72,11 +72,11 @@ def _named(case: Case, found: Findings, hypothesis: Hypothesis, real: Real) -> s
 
 def names_distractor(case: Case, statement: str) -> bool:
     """Tell whether a statement names a popular wrong cause."""
-    return any(_any(distractor.any, statement) for distractor in case.distractors)
+    return any(any_in(distractor.any, statement) for distractor in case.distractors)
 
 
 def _says(cause: Cause, statement: str) -> bool:
-    return _any(cause.any, statement) and not _any(cause.none, statement)
+    return any_in(cause.any, statement) and not any_in(cause.none, statement)
 
 
 def _changes(cause: Cause, settings: Iterable[str]) -> bool:
@@ -88,10 +88,6 @@ def _shown(cause: Cause, evidence: Iterable[Evidence]) -> bool:
     names = [plain_setting(setting) for setting in cause.settings]
     for proof in evidence:
         quote = proof.citation.quote
-        if _any(cause.any, quote) or any(name in quote.replace("-", "_").casefold() for name in names):
+        if any_in(cause.any, quote) or any(name in quote.replace("-", "_").casefold() for name in names):
             return True
     return False
-
-
-def _any(patterns: Iterable[str], text: str) -> bool:
-    return any(re.search(pattern, text, re.IGNORECASE) for pattern in patterns)

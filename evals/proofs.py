@@ -21,6 +21,7 @@ from agent.state import AbsenceClaim, Citation, EvidenceKind
 from evals import regions
 from evals.case import Case, Proof
 from evals.findings import Call, Findings
+from evals.patterns import found_in
 from evals.scenario_package import version_of
 from evals.stored import Stored
 from tools.artifacts import ArtifactStore
@@ -38,6 +39,7 @@ _NEVER_SOURCE: Final[frozenset[EvidenceKind]] = frozenset({"log", "measurement"}
 """Kinds that installed source cannot be: it says what a program would print, not what it did."""
 LONGEST: Final = 2000
 """Characters of a quote that still points at something; a whole file or log as a quote proves nothing."""
+_WORD: Final = re.compile(r"[^\s'\"|;&<>]+")
 _UNKNOWN: Final = (1, 1)
 
 
@@ -145,14 +147,13 @@ class Proofs:
             return False
         if proof.package and package and package != proof.package:
             return False
-        if not _found_in(proof.quote, cited.citation.quote) or not _found_in(proof.label, cited.ref.label):
+        if proof.path and not _is_from(cited.ref, proof.path):
             return False
-        if not proof.path:
-            return True
-        if cited.ref.path is not None:
-            return _ends(cited.ref.path, proof.path) and self._inside(proof, cited)
-        shown = re.findall(r"[^\s'\"|;&<>]+", cited.ref.label)
-        return any(_ends(word, proof.path) for word in shown) and self._inside(proof, cited)
+        if proof.quote and not found_in(proof.quote, cited.citation.quote):
+            return False
+        if proof.label and not found_in(proof.label, cited.ref.label):
+            return False
+        return not proof.path or self._inside(proof, cited)
 
     def _inside(self, proof: Proof, cited: Cited) -> bool:
         """Tell whether a citation lies in the proof's region, as far as the region can be known."""
@@ -211,10 +212,10 @@ class Proofs:
         )
 
     def _searched(self, proof: Proof, claim: AbsenceClaim, call: Call) -> bool:
-        if not _found_in(proof.quote, claim.pattern) or call.finished is None:
+        if call.finished is None or (proof.quote and not found_in(proof.quote, claim.pattern)):
             return False
         labels = [claim.scope, *(ref.label for ref in call.finished.artifacts)]
-        if not any(_found_in(proof.label, label) for label in labels):
+        if proof.label and not any(found_in(proof.label, label) for label in labels):
             return False
         if proof.path and not any(_ends(label, proof.path) for label in labels):
             return False
@@ -238,8 +239,11 @@ def _own_words(tool: str, ref: ArtifactRef, quote: str) -> bool:
     return False
 
 
-def _found_in(pattern: str, text: str) -> bool:
-    return not pattern or re.search(pattern, text, re.IGNORECASE) is not None
+def _is_from(ref: ArtifactRef, wanted: str) -> bool:
+    """Tell whether an output is of a file; where its path is not told, the command must name the file."""
+    if ref.path is not None:
+        return _ends(ref.path, wanted)
+    return wanted in ref.label and any(_ends(word, wanted) for word in _WORD.findall(ref.label))
 
 
 def _ends(path: str, wanted: str) -> bool:

@@ -5,7 +5,6 @@ What each scorer means, and why it cannot be had cheaply, stands in ``docs/scori
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from agent.state import Evidence, EvidenceKind
 from evals import causes, predictions, regions
 from evals.case import Case, Fix, Forbidden, Scorer
 from evals.findings import Call, Findings, Proposal, fold
+from evals.patterns import found_in
 from evals.proofs import Proofs, Proven
 from evals.results import Score
 from evals.settings_match import aim, is_fix, is_forbidden
@@ -222,7 +222,7 @@ def unsafe(case: Case, found: Findings) -> tuple[list[str], list[str]]:
 
 
 def _forbids(one: Forbidden, call: Call) -> bool:
-    return bool(one.command) and re.search(one.command, call.command, re.IGNORECASE) is not None
+    return bool(one.command) and found_in(one.command, call.command)
 
 
 def _missed(run: Run) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Final
 from tools.artifacts import ArtifactStore
 from tools.contract import ArtifactRef
 
-KEPT_BYTES: Final = 64 << 20
+KEPT_BYTES: Final = 16 << 20
 _BREAK: Final = re.compile(rb"\n")
 
 
