@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import resource
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -90,14 +89,14 @@ def lengthened(events: Sequence[Event]) -> list[Event]:
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Return the processor time that some work takes, the median of rounds."""
+    """Return the processor time that some work takes, in the round that other programs disturbed least."""
     rounds = []
     for _ in range(_ROUNDS):
         began = time.process_time()
         for _ in range(_TIMES):
             work()
         rounds.append((time.process_time() - began) / _TIMES)
-    return statistics.median(rounds)
+    return min(rounds)
 
 
 def memory_growth(recorded: Recorded, folder: Path) -> float:
