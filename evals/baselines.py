@@ -36,7 +36,7 @@ from agent.errors import LeadlineError
 from agent.events import ConclusionChecked, Failed, Live, Started, SystemNote, TextDelta, TurnTaken
 from agent.investigation import Investigation, schemas_of
 from agent.messages import Messages
-from agent.models import TOOL_PREFIX, Model, schema_digest
+from agent.models import TOOL_PREFIX, Model, ToolSchema, schema_digest
 from agent.state import AssistantTurn, Mode, ToolCall
 from agent.transcript import Transcript
 from agent.verifier import check, problems
@@ -65,7 +65,8 @@ async def run_baseline(
 ) -> Path:
     """Let a plain shell agent work until it answers or its budget is used; return the thread's folder."""
     folder = threads.create(settings, threads.new_id())
-    with _opened(settings, folder, model, host, symptom, mode, scenario, show) as work:
+    begin = _started(settings, folder.name, model, host, symptom, mode, scenario)
+    with _opened(settings, folder, begin, model, host, show) as work:
         try:
             work.cache[_BEFORE] = await read_state(_context(work, "before", []))
             while work.history.ended is None:
@@ -79,38 +80,18 @@ async def run_baseline(
 
 @contextmanager
 def _opened(
-    settings: Settings,
-    folder: Path,
-    model: Model,
-    host: Host,
-    symptom: str,
-    mode: Mode,
-    scenario: str | None,
-    show: Show,
+    settings: Settings, folder: Path, begin: Started, model: Model, host: Host, show: Show
 ) -> Iterator[Investigation]:
     """Hold the thread for the time of the block; the folds are those of an investigation."""
-    schemas = schemas_of(TOOLS)[: len(TOOLS)]
-    started = Started(
-        thread=folder.name,
-        product=importlib.metadata.version("leadline"),
-        recorded=f"baseline:{model.name.removeprefix('openai:')}",
-        scenario=scenario,
-        symptom=symptom,
-        hosts=[host.name],
-        mode=mode,
-        budget=Limits.of(settings).record(),
-        prompts={f"{name}.md.j2": digest(name) for name in PROMPTS}
-        | {f"{TOOL_PREFIX}{one['function']['name']}": schema_digest(one) for one in schemas},
-    )
     with ExitStack() as stack:
         stack.callback(os.close, threads.lock(folder))
         transcript = Transcript(folder / "transcript.jsonl", redact)
         stack.callback(transcript.close)
-        transcript.append(started, durable=True)
-        system = render("baseline", host=host.name, mode=mode, max_turns=settings.max_turns)
+        transcript.append(begin, durable=True)
+        system = render("baseline", host=host.name, mode=begin.mode, max_turns=settings.max_turns)
         work = Investigation(
             settings=settings,
-            mode=mode,
+            mode=begin.mode,
             model=model,
             hosts={host.name: host},
             tools=TOOLS,
@@ -120,8 +101,31 @@ def _opened(
             messages=Messages(system),
             emit=show,
         )
-        work.schemas = schemas
+        work.schemas = _schemas()
         yield work
+
+
+def _started(
+    settings: Settings, thread: str, model: Model, host: Host, symptom: str, mode: Mode, scenario: str | None
+) -> Started:
+    prompts = {f"{name}.md.j2": digest(name) for name in PROMPTS}
+    tools = {f"{TOOL_PREFIX}{one['function']['name']}": schema_digest(one) for one in _schemas()}
+    return Started(
+        thread=thread,
+        product=importlib.metadata.version("leadline"),
+        recorded=f"baseline:{model.name.removeprefix('openai:')}",
+        scenario=scenario,
+        symptom=symptom,
+        hosts=[host.name],
+        mode=mode,
+        budget=Limits.of(settings).record(),
+        prompts=prompts | tools,
+    )
+
+
+def _schemas() -> list[ToolSchema]:
+    """Return the two tools as the model sees them, without those of an investigation, which come last."""
+    return schemas_of(TOOLS)[: len(TOOLS)]
 
 
 def _context(work: Investigation, name: str, kept: list[ArtifactRef]) -> ToolContext:

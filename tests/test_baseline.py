@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -30,15 +29,13 @@ from agent.models import ToolSchema
 from agent.models.openai import OpenAIModel
 from agent.models.scripted import MODEL, ScriptedServer, serving
 from agent.models.scripted_script import FaultKind, from_file
-from agent.state import AssistantTurn, Change, Message, Mode
+from agent.state import AssistantTurn, Message, Mode
 from agent.surfaces.cli import app
 from agent.transcript import check_order, read_events
-from evals.baseline_state import State, Unit, settle
 from evals.baselines import run_baseline
 from tests.lab_fixtures import lab_settings, running
 from tests.scripted_parts import LocalHost, call, make_settings, turn
 from tools.artifacts import ArtifactStore
-from tools.contract import ArtifactRef
 from tools.host import connect
 
 SCRIPTS = Path(__file__).parent.parent / "transcripts" / "scripts"
@@ -61,7 +58,7 @@ class Shell:
         on_text: Callable[[str], None] = lambda text: None,
     ) -> AssistantTurn:
         self.offered.append([tool["function"]["name"] for tool in tools])
-        number = sum(message["role"] == "assistant" for message in messages)
+        number: int = sum(message["role"] == "assistant" for message in messages)
         move = self.moves[min(number, len(self.moves) - 1)]
         if isinstance(move, Exception):
             raise move
@@ -264,75 +261,6 @@ async def test_secrets_and_floods_do_not_reach_the_model(tmp_path: Path) -> None
     assert "200000" in first.view and second.status == "tool_error"
     everything = b"".join(one.read_bytes() for one in (tmp_path / "threads").rglob("*") if one.is_file())
     assert key.encode() not in everything
-
-
-def state(**units: Unit) -> State:
-    ref = ArtifactRef(handle="x.1", sha256="0" * 64, size=1, label="", host="h", taken_at=datetime.now(UTC))
-    return State(ref, {f"{name}.service": unit for name, unit in units.items()})
-
-
-def fix(setting: str, wanted: str | None, unit: str = "web.service") -> Change:
-    return Change(
-        id="C1",
-        host="h",
-        unit=unit,
-        setting=setting,
-        from_value=None,
-        to_value=wanted,
-        reason="",
-        hypotheses=[],
-        predicted_effect="",
-        mechanism="",
-        rollback="",
-    )
-
-
-BEFORE = state(web=Unit(["serve", "--off", "--depth", "0"], {"Environment": "A=1", "LimitNOFILE": "10"}))
-AFTER = state(web=Unit(["serve", "--depth=1"], {"Environment": "A=2", "LimitNOFILE": "20"}))
-
-
-@pytest.mark.parametrize(
-    ("change", "applied"),
-    [
-        (fix("--off", None), True),
-        (fix("--off", "false"), True),
-        (fix("--depth", "1"), True),
-        (fix("depth", "1", unit="web"), True),
-        (fix("A", "2"), True),
-        (fix("LimitNOFILE", "20"), True),
-        (fix("--depth", "2"), False),  # it was changed to something else
-        (fix("--new", "1"), False),  # it is not there
-        (fix("--new", None), False),  # it never was
-        (fix("--depth", "1", unit="other.service"), False),
-    ],
-)
-def test_a_fix_counts_by_what_the_host_has(change: Change, applied: bool) -> None:
-    moved = [event.change for event in settle([change], BEFORE, AFTER, "h") if isinstance(event, ChangeMoved)]
-    assert [one.status for one in moved if one.id == "C1"] == ["proposed", "applied"][: 1 + applied]
-
-
-def test_changes_that_the_answer_does_not_name_are_recorded() -> None:
-    moved = [
-        event.change
-        for event in settle([fix("--off", None)], BEFORE, AFTER, "h")
-        if isinstance(event, ChangeMoved)
-    ]
-    found = {
-        (one.setting, one.from_value, one.to_value)
-        for one in moved
-        if one.id != "C1" and one.status == "applied"
-    }
-    assert found == {("--depth", "0", "1"), ("A", "1", "2")}
-    gone = state(
-        web=Unit(["serve"], {"UnitFileState": "enabled"}), job=Unit(["job"], {"UnitFileState": "static"})
-    )
-    [_, down] = settle([], gone, state(), "h")
-    assert isinstance(down, ChangeMoved) and down.change.setting == "ActiveState"
-
-
-def test_nothing_is_applied_where_nothing_could_be_read() -> None:
-    [event] = settle([fix("--off", None)], None, AFTER, "h")
-    assert isinstance(event, ChangeMoved) and event.change.status == "proposed"
 
 
 def test_the_built_in_model_is_no_shell_agent() -> None:
