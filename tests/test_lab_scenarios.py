@@ -48,9 +48,17 @@ def decode_lines(scenario: Scenario) -> list[tuple[int, bool, float]]:
 
 
 @pytest.mark.parametrize("name", names())
-def test_every_scenario_holds_a_whole_host(name: str) -> None:
+def test_no_scenario_holds_an_answer(name: str) -> None:
     scenario = load(name)
     assert scenario.name == name
+    assert scenario.engine is not None or scenario.services
+    text = (FOLDER / f"{name}.yaml").read_text()
+    assert not re.search(r"\b(expected|fix|remedy|cause|symptom)\b", text, re.IGNORECASE)
+
+
+@pytest.mark.parametrize("name", [name for name in names() if name.startswith("kimi-k26-pp8")])
+def test_every_variant_of_the_founding_host_is_whole(name: str) -> None:
+    scenario = load(name)
     assert Facts.from_json(scenario.facts(package_dir=PACKAGE)).hardware.count > 0
     text = (FOLDER / f"{name}.yaml").read_text()
     assert not re.search(r"\b(expected|fix|remedy|cause|symptom)\b", text, re.IGNORECASE)

@@ -210,6 +210,11 @@ class Scenario:
         return _build(cls, given, "scenario")
 
 
+def hardware(raw: Mapping[str, Any]) -> Hardware:
+    """Build a host's hardware from a parsed JSON object; raise `FactsError` for what cannot be used."""
+    return _build(Hardware, raw, "hardware")
+
+
 def _build(kind: Callable[..., F], raw: Any, where: str) -> F:
     if not isinstance(raw, Mapping):
         raise FactsError(f"{where} must be an object, got {type(raw).__name__}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import time
 import uuid
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from evals.lab.scenario import Line, Load, Scenario, span
 from evals.lab.simulator_launch import hybrid_model
 from evals.lab.simulator_log import decode_line, prefill_line
 
+_TIME = re.compile(r"\{time(?::([^{}]*))?\}")
 _STEPS_A_LINE = 40
 """The engine logs every so many forward steps of a stage."""
 _CHUNK = 8192
@@ -34,18 +36,23 @@ def boots(scenario: Scenario) -> list[str]:
 
 def entries(scenario: Scenario, package_dir: str, now: float) -> list[dict[str, Any]]:
     """Return the recorded lines as the journal's entries, as if the lab had started at ``now``."""
-    facts = Facts.from_json(scenario.facts(package_dir=package_dir))
+    facts = Facts.from_json(scenario.facts(package_dir=package_dir)) if scenario.engine else None
     site = str(Path(package_dir).parent)
-    draw = random.Random(facts.noise.seed)
+    draw = random.Random(facts.noise.seed if facts else 0)
     rows: list[dict[str, Any]] = []
     for line in scenario.history.values():
         start = now + span(line.at)
-        made = _load_lines(line.load, facts, draw) if line.load else _text_lines(line)
+        made = _load_lines(line.load, facts, draw) if line.load and facts else _text_lines(line)
         for offset, text in made:
             at = start + offset
-            stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(at))
-            rows.append(_row(scenario, line, at, text.replace("{time}", stamp).replace("{site}", site), now))
+            rows.append(_row(scenario, line, at, _stamped(text, at).replace("{site}", site), now))
     return rows
+
+
+def _stamped(text: str, at: float) -> str:
+    """Put an entry's own time into its text, for ``{time}`` or in the form ``{time:STRFTIME}``."""
+    form = "%Y-%m-%d %H:%M:%S"
+    return _TIME.sub(lambda match: time.strftime(match[1] or form, time.gmtime(at)), text)
 
 
 def _row(scenario: Scenario, line: Line, at: float, text: str, now: float) -> dict[str, Any]:

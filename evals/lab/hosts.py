@@ -221,12 +221,11 @@ def _start(
     cache = settings.cache_dir / "lab-settings"
     cache.mkdir(parents=True, exist_ok=True)
     layout.write(scenario, root, python)
-    facts = scenario.facts(
-        package_dir=layout.package_dir(scenario, python),
-        state_file=layout.STATE_FILE,
-        settings_cache=layout.SETTINGS_CACHE,
-    )
-    (root / "engine-facts.json").write_text(json.dumps(facts))
+    package_dir = layout.package_dir(scenario, python)
+    if scenario.engine is not None:
+        places = {"state_file": layout.STATE_FILE, "settings_cache": layout.SETTINGS_CACHE}
+        facts = scenario.facts(package_dir=package_dir, **places)
+        (root / "engine-facts.json").write_text(json.dumps(facts))
     now = time.time()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
@@ -234,7 +233,7 @@ def _start(
         config = {
             "hostname": scenario.hostname,
             "boots": history.boots(scenario),
-            "history": history.entries(scenario, facts["package_dir"], now),
+            "history": history.entries(scenario, package_dir, now),
             "host_key": host_key,
             "authorized_key": authorized,
             "enabled": [name for name, unit in scenario.units.items() if unit.enabled],
@@ -242,6 +241,7 @@ def _start(
             "idle_s": idle_s,
             "hardware": layout.hardware(scenario),
             "state_file": layout.STATE_FILE,
+            "described": layout.described(scenario, package_dir),
         }
         progress(f"sandbox {folder.name}")
         started = sandbox.start(

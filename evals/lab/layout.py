@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from evals.lab import engine_facts, layout_host
 from evals.lab.engine_facts import Scenario as Facts
 from evals.lab.scenario import Scenario
 
-VENV = Path("/opt/sglang/venv")
 STATE_FILE = "/run/lab/engine.json"
 FACTS_FILE = "/run/lab/engine-facts.json"
 SETTINGS_CACHE = "/run/lab/settings"
@@ -33,6 +33,16 @@ ID=debian
 """
 _FROM_OUTSIDE = ("ld.so.cache", "alternatives", "ssl/certs", "terminfo", "bash.bashrc")
 """Parts of ``/etc`` that programs of this machine's ``/usr`` need."""
+_CONSOLE = {"sglang": "sglang.cli.main", "vllm": "vllm.entrypoints.cli.main"}
+_CONSOLE_SCRIPT = """#!{python}
+# -*- coding: utf-8 -*-
+import re
+import sys
+from {module} import main
+if __name__ == '__main__':
+    sys.argv[0] = re.sub(r'(-script\\.pyw|\\.exe)?$', '', sys.argv[0])
+    sys.exit(main())
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +89,18 @@ def write(scenario: Scenario, root: Path, python: Interpreter) -> None:
     for name, text in _unit_files(scenario):
         _put(root / _UNITS / name, text)
     _wants(scenario, root / _UNITS / "multi-user.target.wants")
-    for path, text in scenario.files.items():
-        _put(root / path.lstrip("/"), text)
-    if scenario.model_dir:
+    if scenario.model_dir and scenario.engine:
         config = json.dumps(scenario.engine["model"]["config"], indent=2)
         _put(root / scenario.model_dir.lstrip("/") / "config.json", config + "\n")
-    _stand_ins(root / "bin", python)
-    _environment(scenario, root / "venv", python)
+    _stand_ins(scenario, root / "bin", python)
+    for path, text, mode in layout_host.files(scenario, python.executable):
+        _put(root / path, text, mode)
+    if has_venv(scenario):
+        _environment(scenario, root / "venv", python)
+        top = root / str(venv(scenario)).lstrip("/")
+        top.mkdir(
+            parents=True, exist_ok=True
+        )  # where it is mounted, when files of the scenario lie around it
 
 
 def _put(path: Path, text: str, mode: int = 0o644) -> None:
@@ -106,9 +121,14 @@ def _wants(scenario: Scenario, folder: Path) -> None:
             (folder / name).symlink_to(f"/etc/systemd/system/{name}")
 
 
-def _stand_ins(folder: Path, python: Interpreter) -> None:
+def stand_ins(scenario: Scenario) -> list[str]:
+    """Return the programs that process 1 answers for; without GPUs there is no nvidia-smi."""
+    return [name for name in _STAND_INS if name != "nvidia-smi" or hardware(scenario) is not None]
+
+
+def _stand_ins(scenario: Scenario, folder: Path, python: Interpreter) -> None:
     body = (_SOURCE / "inside" / "client.py").read_text()
-    for name in _STAND_INS:
+    for name in stand_ins(scenario):
         _put(folder / name, f"#!{python.executable} -ISE\n{body}", 0o755)
     if python.executable.parent == Path("/usr/local/bin"):
         _put(folder / python.executable.name, "", 0o755)  # the interpreter itself is mounted here
@@ -127,6 +147,10 @@ def _environment(scenario: Scenario, root: Path, python: Interpreter) -> None:
     site = root / python.site_packages
     _put(site / "_lab_boot.py", (_SOURCE / "inside" / "boot.py").read_text())
     _put(site / "_lab_boot.pth", "import _lab_boot\n")
+    module = _CONSOLE.get(scenario.package.name) if scenario.package and scenario.services else None
+    if module and scenario.package:
+        script = _CONSOLE_SCRIPT.format(python=f"{venv(scenario)}/bin/python", module=module)
+        _put(root / "bin" / scenario.package.name, script, 0o755)
     for name, pinned in scenario.packages.items():
         record = site / f"{name.replace('-', '_')}-{pinned}.dist-info"
         _put(record / "METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {pinned}\n")
@@ -141,10 +165,21 @@ def _record(scenario: Scenario) -> str:
     return f"{scenario.package.name}-{scenario.package.version}.dist-info"
 
 
+def venv(scenario: Scenario) -> Path:
+    """Return where the package's environment lies on the host."""
+    name = scenario.package.name if scenario.package else "sglang"
+    return Path(scenario.venv or f"/opt/{name}/venv")
+
+
+def has_venv(scenario: Scenario) -> bool:
+    """Tell whether the host has an environment of Python packages at all."""
+    return bool(scenario.engine or scenario.package or scenario.packages or scenario.venv)
+
+
 def package_dir(scenario: Scenario, python: Interpreter) -> str:
     """Return where the engine's package lies on the host."""
     name = scenario.package.name if scenario.package else "sglang"
-    return str(VENV / python.site_packages / name)
+    return str(venv(scenario) / python.site_packages / name)
 
 
 def options(
@@ -155,10 +190,12 @@ def options(
     words += ["--setenv", "PATH", "/usr/local/bin:/usr/bin:/bin", "--setenv", "LANG", "C.UTF-8"]
     if python.libraries:
         words += ["--setenv", "LD_LIBRARY_PATH", python.libraries]
-    words += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/dev/shm"]
-    for path in ("/opt", str(VENV.parent), "/models"):
+    shm = ["--size", str(scenario.host.shm_mib << 20)] if scenario.host.shm_mib else []
+    words += ["--proc", "/proc", "--dev", "/dev", *shm, "--tmpfs", "/dev/shm"]
+    place = venv(scenario)
+    for path in ("/opt", *reversed([str(p) for p in place.parents[:-2]]), "/models", "/data"):
         words += ["--perms", "0755", "--dir", path]
-    words += _system(root, python)
+    words += _system(scenario, root, python)
     for path in ("/tmp", "/run", "/var", "/home/lab"):
         mode = "1777" if path == "/tmp" else "0755"
         words += ["--size", str(_TMPFS_BYTES), "--perms", mode, "--tmpfs", path]
@@ -168,17 +205,17 @@ def options(
     words += ["--ro-bind", str(root / "etc"), "/etc", "--bind", str(root / _UNITS), f"/{_UNITS}"]
     for name in _FROM_OUTSIDE:
         words += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"] if (root / "etc" / name).exists() else []
-    for top in ("models", "srv", "home/lab", "var"):
-        words += _below(root / top, f"/{top}")
-    site = VENV / python.site_packages
-    words += ["--ro-bind", str(root / "venv"), str(VENV)]
+    words += layout_host.mounts(scenario, root, python.executable)
+    if has_venv(scenario):
+        words += ["--ro-bind", str(root / "venv"), str(place)]
+    site = place / python.site_packages
     if package is not None and scenario.package is not None:
         for name in (scenario.package.name, _record(scenario)):
             words += ["--ro-bind", str(package / name), str(site / name)]
     return [*words, *_supervisor(root, settings_cache), "--chdir", "/"]
 
 
-def _system(root: Path, python: Interpreter) -> list[str]:
+def _system(scenario: Scenario, root: Path, python: Interpreter) -> list[str]:
     words = ["--ro-bind", "/usr", "/usr"]
     for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32"):
         link = Path("/") / name
@@ -186,21 +223,18 @@ def _system(root: Path, python: Interpreter) -> list[str]:
             words += ["--symlink", str(link.readlink()), str(link)]
         elif link.is_dir():
             words += ["--ro-bind", str(link), str(link)]
+    if (root / "usr/local").is_dir():
+        words += ["--perms", "0755", "--tmpfs", "/usr/local"]
+        words += layout_host.over(Path("/usr/local"), root / "usr/local", "/usr/local")
     words += ["--ro-bind", str(root / "bin"), "/usr/local/bin"]
     if python.executable.parent == Path("/usr/local/bin"):
         words += ["--ro-bind", str(python.executable), str(python.executable)]
-    for name in _STAND_INS:
+    for name in stand_ins(scenario):
         if Path("/usr/bin", name).is_file():
             words += ["--ro-bind", str(root / "bin" / name), f"/usr/bin/{name}"]
     if not python.prefix.is_relative_to("/usr"):
         words += ["--ro-bind", str(python.prefix), str(python.prefix)]
     return words
-
-
-def _below(folder: Path, target: str) -> list[str]:
-    """Mount what a scenario puts into a folder, entry by entry, so that the folder stays writable."""
-    entries = sorted(folder.iterdir()) if folder.is_dir() else []
-    return [word for path in entries for word in ("--ro-bind", str(path), f"{target}/{path.name}")]
 
 
 def _supervisor(root: Path, settings_cache: Path) -> list[str]:
@@ -212,14 +246,9 @@ def _supervisor(root: Path, settings_cache: Path) -> list[str]:
         "--tmpfs",
         "/run/lab/src/evals/lab/scenarios",
     ]
-    words += [
-        "--ro-bind",
-        str(root / "engine-facts.json"),
-        FACTS_FILE,
-        "--bind",
-        str(settings_cache),
-        SETTINGS_CACHE,
-    ]
+    if (root / "engine-facts.json").is_file():
+        words += ["--ro-bind", str(root / "engine-facts.json"), FACTS_FILE]
+    words += ["--bind", str(settings_cache), SETTINGS_CACHE]
     for number, folder in enumerate(_library_folders()):
         words += ["--ro-bind", str(folder), f"/run/lab/lib/{number}"]
     return words
@@ -243,7 +272,32 @@ def init(python: Interpreter) -> list[str]:
     return [str(python.executable), "-SE", script, "/run/lab/src", *folders]
 
 
-def hardware(scenario: Scenario) -> dict[str, Any]:
-    """Return the scenario's hardware with the defaults filled in."""
-    given = Facts.from_json(scenario.facts(package_dir="/"))
-    return dataclasses.asdict(given.hardware)
+def hardware(scenario: Scenario) -> dict[str, Any] | None:
+    """Return the scenario's hardware with the defaults filled in; None for a host without GPUs."""
+    if scenario.engine is not None:
+        return dataclasses.asdict(Facts.from_json(scenario.facts(package_dir="/")).hardware)
+    if scenario.hardware is None:
+        return None
+    return dataclasses.asdict(engine_facts.hardware(scenario.hardware))
+
+
+def described(scenario: Scenario, package_dir: str) -> dict[str, Any]:
+    """Return what process 1 tells the processes of described services."""
+    common = {
+        "host": scenario.host.model_dump(exclude_none=True),
+        "hardware": hardware(scenario),
+        "state_file": STATE_FILE,
+        "site": str(Path(package_dir).parent),
+    }
+    units = {
+        unit: {
+            **common,
+            "service": service.model_dump(mode="json", exclude_none=True),
+            "version": service.version or (scenario.package.version if scenario.package else ""),
+        }
+        for unit, service in scenario.services.items()
+    }
+    names = {Path(path).name: unit for path, unit in scenario.program_paths.items()}
+    if scenario.package and scenario.services:
+        names.setdefault(scenario.package.name, next(iter(scenario.services)))
+    return {"units": units, "programs": names}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import Any
 
 
 def main() -> int:
@@ -16,7 +17,7 @@ def main() -> int:
     from pip._vendor.packaging.specifiers import SpecifierSet
 
     name, version, *options = sys.argv[1:]
-    command = create_command("download")
+    command: Any = create_command("download")
     with command.main_context():
         chosen, _ = command.parse_args([*options, f"{name}=={version}"])
         session = command.get_default_session(chosen)

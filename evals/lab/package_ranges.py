@@ -165,7 +165,7 @@ def unpack(
     name = url.rpartition("/")[2]
     remote = Ranged(url, _trust(url, certificates))
     try:
-        with zipfile.ZipFile(remote) as archive:  # type: ignore[arg-type]  # it reads, seeks and tells
+        with zipfile.ZipFile(remote) as archive:
             places = _places(archive, remote.size)
             rows = _rows(archive, places, record_sha256, remote, name)
             for part in spans(rows, places):

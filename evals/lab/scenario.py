@@ -13,8 +13,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from agent.errors import UsageError
 from evals.lab import engine_facts
+from evals.lab.described import HostFacts, Service
 
 FOLDER = Path(__file__).parent / "scenarios"
+ROOTS = ("etc", "models", "srv", "home/lab", "var", "opt", "data", "root", "sys", "usr/local")
+"""Where a scenario may put files."""
 _LAUNCH = "@LAUNCH@"
 _SPAN = re.compile(r"-?(?:\d+(?:\.\d+)?[dhms])+")
 _SECONDS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
@@ -175,17 +178,41 @@ class Scenario(_Part):
     )
     units: dict[str, Unit]
     ready: Ready | None = None
-    engine: dict[str, Any] = Field(description="hardware, model, cost, noise, hazards: see engine_facts.py.")
+    engine: dict[str, Any] | None = Field(
+        default=None, description="SGLang's: hardware, model, cost, noise, hazards: see engine_facts.py."
+    )
+    services: dict[str, Service] = Field(
+        default_factory=dict, description="Described services by unit: see described.py."
+    )
+    hardware: dict[str, Any] | None = Field(
+        default=None, description="GPUs of a host without `engine`; left out: a host without GPUs."
+    )
+    host: HostFacts = HostFacts()
+    venv: str | None = Field(default=None, description="Environment of the package; default /opt/NAME/venv.")
     model_dir: str | None = Field(default=None, description="Where the model's config.json lies on the host.")
     files: dict[str, str] = Field(default_factory=dict, description="More files: absolute path, content.")
+    unreadable: list[str] = Field(
+        default_factory=list, description="Files of `files`, or folders, that the account may not read."
+    )
     boots: list[Boot] = Field(default_factory=lambda: [Boot(start="-6d")])
     history: dict[str, Line] = Field(default_factory=dict, description="By name, for variants.")
 
     @field_validator("engine")
     @classmethod
-    def _facts(cls, value: dict[str, Any]) -> dict[str, Any]:
+    def _facts(cls, value: dict[str, Any] | None) -> dict[str, Any] | None:
         try:
-            engine_facts.Scenario.from_json({"name": "x", "package_dir": "/x", **value})
+            if value is not None:
+                engine_facts.Scenario.from_json({"name": "x", "package_dir": "/x", **value})
+        except engine_facts.FactsError as error:
+            raise ValueError(str(error)) from None
+        return value
+
+    @field_validator("hardware")
+    @classmethod
+    def _gpus(cls, value: dict[str, Any] | None) -> dict[str, Any] | None:
+        try:
+            if value is not None:
+                engine_facts.hardware(value)
         except engine_facts.FactsError as error:
             raise ValueError(str(error)) from None
         return value
@@ -194,9 +221,27 @@ class Scenario(_Part):
     @classmethod
     def _allowed(cls, value: dict[str, str]) -> dict[str, str]:
         for path in value:
-            if not re.match(r"/(etc|models|srv|home/lab|var)/", path) or ".." in Path(path).parts:
-                raise ValueError(f"{path}: files go below /etc, /models, /srv, /home/lab or /var")
+            if not re.match(rf"/({'|'.join(ROOTS)})/", path) or ".." in Path(path).parts:
+                raise ValueError(f"{path}: files go below /{', /'.join(ROOTS)}")
         return value
+
+    @model_validator(mode="after")
+    def _belongs(self) -> Scenario:
+        unknown = sorted(set(self.services) - set(self.units))
+        if unknown:
+            raise ValueError(f"services: {unknown[0]} is no unit of this host")
+        if self.engine is None and self.model_dir:
+            raise ValueError("model_dir: the model's config.json stands in `engine`; else give it in `files`")
+        if self.engine is None and any(line.load for line in self.history.values()):
+            raise ValueError("history: `load` needs the cost model of `engine`; give the lines as `text`")
+        if self.engine is not None and self.hardware is not None:
+            raise ValueError("hardware: stands in `engine` here")
+        return self
+
+    @property
+    def program_paths(self) -> dict[str, str]:
+        """Return the programs that described services run as: path -> unit."""
+        return {service.program: unit for unit, service in self.services.items() if service.program}
 
     def facts(self, **places: str) -> dict[str, Any]:
         """Return what the simulated engine is told, with the paths of this lab filled in.
@@ -204,7 +249,7 @@ class Scenario(_Part):
         ``package_dir`` is one of them; ``{site}`` in a text becomes the folder it lies in.
         """
         version = self.package.version if self.package else ""
-        facts = {"name": self.name, "version": version, **self.engine, **places}
+        facts = {"name": self.name, "version": version, **(self.engine or {}), **places}
         site = str(Path(places["package_dir"]).parent)
         filled: dict[str, Any] = json.loads(json.dumps(facts).replace("{site}", site))
         return filled

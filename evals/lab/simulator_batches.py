@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from evals.lab.simulator_text import TokenStream
 
@@ -24,6 +24,8 @@ class Request:
     gone: Callable[[], bool] = lambda: False
     """Has the client hung up?"""
     ignore_eos: bool = False
+    body: Mapping[str, Any] = field(default_factory=dict)
+    """What the request said beside, for engines that go by it."""
     made: int = 0
     cached: int = 0
     due: float = 0.0

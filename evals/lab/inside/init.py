@@ -100,6 +100,7 @@ async def _main(listener: socket.socket, config: dict[str, Any], report: Report)
     from evals.lab.inside.journal import Journal
     from evals.lab.inside.journalctl import Journalctl
     from evals.lab.inside.nvidia_smi import NvidiaSmi
+    from evals.lab.inside.programs import Programs
     from evals.lab.inside.services import Services
     from evals.lab.inside.systemctl import Systemctl
     from evals.lab.inside.timers import Timers
@@ -112,13 +113,17 @@ async def _main(listener: socket.socket, config: dict[str, Any], report: Report)
     journal.echo = sys.stdout
     services = Services(children, journal)
     timers = Timers(children, journal)
+    programs = Programs(services, config["described"])
     commands: dict[str, control.Command] = {
         "systemctl": Systemctl(services, timers).run,
         "systemd-run": timers.run,
         "systemd-analyze": analyze.run,
         "journalctl": Journalctl(journal).run,
-        "nvidia-smi": NvidiaSmi(config["hardware"], Path(config["state_file"])).run,
+        "lab-described": programs.facts,
+        "lab-program": programs.person,
     }
+    if config["hardware"] is not None:
+        commands["nvidia-smi"] = NvidiaSmi(config["hardware"], Path(config["state_file"])).run
     door = sshd.Door(asyncssh.import_public_key(config["authorized_key"]))
     async with await control.serve(commands):
         acceptor = await sshd.serve(listener, config["host_key"], door, children)
