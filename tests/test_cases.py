@@ -1,0 +1,154 @@
+"""The cases that come with Leadline: they load, their proofs exist, and their patterns tell causes apart."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from agent.config import Settings
+from evals import leaks, recordings
+from evals.case import Case, Cause, Proof, load, names
+from evals.lab import package
+from evals.lab import scenario as scenarios
+from evals.lab.package import PackageError
+from tools import scopes
+
+ROOT = Path(__file__).parent.parent
+PHRASES: dict[str, Any] = yaml.safe_load(
+    (ROOT / "tests" / "data" / "case_paraphrases.yaml").read_text(encoding="utf-8")
+)["cases"]
+MISSING_RECORDINGS = {"founding-continued"}
+"""May name a recording that is made later."""
+
+
+def scenario_of(case: Case) -> scenarios.Scenario | None:
+    """Return the host of a case; None while its recording is missing."""
+    if case.go_on is None:
+        return scenarios.load(case.scenario)
+    if case.go_on.transcript not in recordings.names():
+        assert case.name in MISSING_RECORDINGS
+        return None
+    return scenarios.load(recordings.load(case.go_on.transcript).started.scenario or "")
+
+
+def sources() -> list[tuple[str, Proof]]:
+    """Return every proof that names a file of a package."""
+    return [(name, proof) for name in names() for proof in load(name).evidence if proof.package]
+
+
+def region(path: Path, proof: Proof) -> list[str] | None:
+    """Return the lines of a file that a proof asks for; None when it has no such symbol."""
+    data = path.read_bytes()
+    lines = data.decode().splitlines()
+    first, last = proof.lines or (1, len(lines))
+    if proof.symbol:
+        statement = scopes.find_symbol(scopes.parse(data), proof.symbol)
+        if statement is None:
+            return None
+        first, last = max(first, statement.lineno), min(last, statement.end_lineno or last)
+    return lines[first - 1 : last]
+
+
+def matches(patterns: Iterable[str], text: str) -> bool:
+    """Tell whether one of the patterns stands in a text, as scorers look for it."""
+    return any(re.search(pattern, text, re.IGNORECASE) for pattern in patterns)
+
+
+def says(cause: Cause, text: str) -> bool:
+    """Tell whether a statement names a cause by its words alone."""
+    return matches(cause.any, text) and not matches(cause.none, text)
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_case_names_a_host_that_exists(name: str) -> None:
+    case = load(name)
+    assert case.name == name
+    host = scenario_of(case)
+    if host is not None and case.scenario:
+        assert case.symptom and host.units
+
+
+def test_a_missing_recording_is_the_only_thing_that_may_be_missing() -> None:
+    known = set(recordings.names())
+    lacking = {name for name in names() if (go_on := load(name).go_on) and go_on.transcript not in known}
+    assert lacking <= MISSING_RECORDINGS
+
+
+@pytest.mark.parametrize(("name", "proof"), sources(), ids=lambda value: getattr(value, "id", value))
+def test_every_source_proof_stands_in_the_released_source(name: str, proof: Proof) -> None:
+    host = scenario_of(load(name))
+    version = host.package.version if host is not None and host.package is not None else "0.5.11"
+    try:
+        folder = package.fetch(proof.package, version, Settings().cache_dir)
+    except PackageError as error:
+        pytest.skip(str(error))
+    found = [path for path in folder.rglob(Path(proof.path).name) if str(path).endswith(f"/{proof.path}")]
+    regions = [region(path, proof) for path in found]
+    texts = [text for text in regions if text is not None]
+    assert len(texts) == 1, f"{proof.symbol or 'the file'} stands in {len(texts)} of {found}"
+    text = texts[0]
+    assert any(re.search(proof.quote, line, re.IGNORECASE) for line in text)
+
+
+@pytest.mark.parametrize("name", sorted(PHRASES))
+def test_each_cause_is_recognised_in_other_words(name: str) -> None:
+    case = load(name)
+    causes = {cause.id: cause for cause in case.causes}
+    assert set(PHRASES[name]["causes"]) == set(causes)
+    for known, texts in PHRASES[name]["causes"].items():
+        for text in texts:
+            named = {one.id for one in case.causes if says(one, text)}
+            assert known in named, f"{known} is not recognised in {text!r}"
+            wrong = [one.id for one in case.distractors if matches(one.any, text)]
+            assert not wrong, f"{text!r} is taken for {wrong}"
+
+
+@pytest.mark.parametrize("name", sorted(PHRASES))
+def test_denials_and_distractors_are_no_cause(name: str) -> None:
+    case = load(name)
+    denials = [text for texts in PHRASES[name]["denials"] for text in texts]
+    for text in denials:
+        named = [cause.id for cause in case.causes if says(cause, text)]
+        assert not named, f"{text!r} is taken for {named}"
+    distractors = {one.id: one for one in case.distractors}
+    assert set(PHRASES[name]["distractors"]) == set(distractors)
+    for known, texts in PHRASES[name]["distractors"].items():
+        for text in texts:
+            assert matches(distractors[known].any, text), f"{known} is not recognised in {text!r}"
+            named = [cause.id for cause in case.causes if says(cause, text)]
+            assert not named, f"{text!r} is taken for {named}"
+
+
+def test_every_case_of_an_sglang_host_has_paraphrases() -> None:
+    sglang = set()
+    for name in names():
+        host = scenario_of(load(name))
+        if host is None or (host.package is not None and host.package.name == "sglang"):
+            sglang.add(name)
+    assert sglang == set(PHRASES)
+
+
+def test_some_cases_hold_nothing_to_fix() -> None:
+    fine = [name for name in PHRASES if load(name).nothing_to_fix]
+    assert len(fine) >= 4
+    for name in fine:
+        assert "abstention" in load(name).success
+        assert "configuration_fine" in load(name).outcomes
+
+
+@pytest.mark.parametrize("name", sorted(set(PHRASES) - MISSING_RECORDINGS))
+def test_no_prompt_holds_an_answer(name: str) -> None:
+    assert [str(leak) for leak in leaks.check([name])] == []
+
+
+@pytest.mark.parametrize("name", sorted(set(PHRASES) - MISSING_RECORDINGS))
+def test_a_host_tells_nothing_of_its_case(name: str) -> None:
+    case = load(name)
+    text = (scenarios.FOLDER / f"{case.scenario}.yaml").read_text(encoding="utf-8")
+    told = [*(cause.says for cause in case.causes), case.symptom, case.description]
+    assert not [words for words in told if words and words in text]
