@@ -11,7 +11,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent.events import BudgetUsed, ChangeMoved, Event, HypothesisMoved, Started, ToolStarted, TurnTaken
+from agent.events import (
+    BudgetUsed,
+    ChangeMoved,
+    ConclusionChecked,
+    Event,
+    EvidenceAdded,
+    HypothesisMoved,
+    Started,
+    ToolStarted,
+    TurnTaken,
+)
 from agent.state import (
     Change,
     Citation,
@@ -166,8 +176,6 @@ def _empty(one: Case) -> list[Event]:
 
 def _always(outcome: Outcome) -> Any:
     def events(one: Case) -> list[Event]:
-        from agent.events import ConclusionChecked
-
         conclusion = Conclusion(outcome=outcome, summary="s", claims=[], next_step="ask someone")
         return [_started(one), ConclusionChecked(conclusion=conclusion, checks=[], accepted=True)]
 
@@ -182,8 +190,6 @@ _WORDS = (
 
 def _random(one: Case) -> list[Event]:
     """Assert anything, propose anything, cite what was never read."""
-    from agent.events import ConclusionChecked, EvidenceAdded
-
     draw = random.Random(f"random {one.name}")
     citation = Citation(
         artifact="t1.1", sha256="0" * 64, host="lab", label="x", lines=(1, 1), quote="x", taken_at=NOW
@@ -259,13 +265,21 @@ def test_where_nothing_is_to_be_fixed_a_bare_outcome_is_no_answer(outcome: Outco
     assert (found.scores["cause"], found.scores["fix"], found.scores["abstention"]) == (0, 0, 0)
 
 
+def test_where_nothing_is_to_be_fixed_an_optional_fix_of_the_case_may_be_proposed(tmp_path: Path) -> None:
+    run = fine(tmp_path)
+    optional = {"id": "o", "setting": "--small", "to": [1], "required": False}
+    trap = case({"fixes": [optional]}, FINE)
+    may = run.score([*run.events, ChangeMoved(change=_change("C1", "--small", "1"))], trap)
+    may_not = run.score([*run.events, ChangeMoved(change=_change("C1", "--small", "2"))], trap)
+    assert (may.scores["fix"], may.scores["abstention"]) == (1, 1)
+    assert (may_not.scores["fix"], may_not.scores["abstention"]) == (0, 0)
+
+
 # --- causes ---
 
 
 def _asserting(run: Made, *statements: str, evidence: str = "if self.disable_cuda_graph:") -> list[Event]:
     """Return a run that asserts statements, each backed by the same quote of the source."""
-    from agent.events import ConclusionChecked
-
     known = next(e for e in run.bench.ledger.evidence.values() if e.citation.quote == evidence)
     link = EvidenceLink(evidence=known.id, prediction="P1", matched=True)
     old = run.bench.ledger.hypotheses["H1"]
@@ -608,9 +622,10 @@ def _level(concurrency: int, ratio: float, before: float = 20.0) -> LevelCompari
 def test_promises_are_read_with_their_concurrency(
     text: str, found: list[tuple[float, float, int | None]]
 ) -> None:
-    assert [(one.low, one.high, one.concurrency) for one in promises(text)] == [
-        (pytest.approx(low), pytest.approx(high), level) for low, high, level in found
-    ]
+    read = promises(text)
+    assert [one.concurrency for one in read] == [level for _, _, level in found]
+    for one, (low, high, _) in zip(read, found, strict=True):
+        assert one.low == pytest.approx(low) and one.high == pytest.approx(high)
 
 
 def test_a_promise_is_held_at_its_own_concurrency() -> None:
