@@ -12,6 +12,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from functools import cache
 from typing import IO
 
 from pydantic import TypeAdapter
@@ -21,29 +22,33 @@ from agent.errors import LeadlineError
 from evals.context import RunContext
 from evals.cpu import CpuClock, Meter
 from evals.jobs import Job
-from evals.results import Result
+from evals.results import Result, Way
 from tools import registry
 
 jobs_adapter: TypeAdapter[list[Job]] = TypeAdapter(list[Job])
 """One line of a worker's input."""
 
 
-_USED = (
+_LAB = (
     "agent.driver",
     "agent.models.openai",
     "agent.models.playbook",
-    "agent.replay",
     "evals.going_on",
     "evals.lab.history",
     "evals.lab.hosts",
     "evals.lab.layout",
     "evals.lab.package",
-    "evals.recorded",
     "httpx2",
     "tools.service",
     "tools.ssh",
 )
-"""What jobs import on the way."""
+_USED: dict[Way, tuple[str, ...]] = {
+    "score": ("evals.recorded",),
+    "replay": ("evals.recorded", "agent.driver"),
+    "solve": _LAB,
+    "continue": _LAB,
+}
+"""What jobs of each way import on the way."""
 
 
 class Worker:
@@ -57,6 +62,7 @@ class Worker:
 
     async def do(self, job: Job) -> None:
         """Do one job and tell its result."""
+        warm_up(job.way)
         began = time.monotonic()
         self._clock.start(job.key)
         meter = Meter()
@@ -117,17 +123,18 @@ async def _in_turn(worker: Worker, jobs: list[Job]) -> None:
         await worker.do(job)
 
 
-def warm_up() -> None:
-    """Import what the jobs use, so that no job is charged for it."""
+@cache
+def warm_up(way: Way) -> None:
+    """Import what jobs of a way use, so that no job is charged for it."""
     pin_libraries()
-    for name in _USED:
+    for name in _USED[way]:
         importlib.import_module(name)
-    registry.load_all()
+    if way != "score":
+        registry.load_all()
 
 
 async def main() -> None:
     """Serve stdin and stdout; whatever else is printed goes to the run's log."""
-    warm_up()
     out = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)
     lines = asyncio.StreamReader(limit=1 << 24)
