@@ -197,12 +197,18 @@ def names(folder: Path = FOLDER) -> list[str]:
 
 
 def load(name: str, folder: Path = FOLDER) -> Case:
-    """Read a case by name or by path; raise `UsageError` naming file, line and field of what is wrong."""
+    """Read a case by name or by path; raise `UsageError` naming file, line and field of what is wrong.
+
+    A scenario that is given as ``./`` or ``../`` lies there as seen from the case's own file.
+    """
     path = Path(name) if "/" in name or name.endswith((".yaml", ".yml")) else folder / f"{name}.yaml"
     if not path.is_file():
         raise UsageError(f"no case {name!r}", do=f"name one of: {', '.join(names(folder))}, or a file")
     raw, lines = _read(path)
     raw.setdefault("name", path.stem)
+    scenario = raw.get("scenario")
+    if isinstance(scenario, str) and scenario.startswith(("./", "../")):
+        raw["scenario"] = str((path.parent / scenario).resolve())
     try:
         return Case.model_validate(raw)
     except ValidationError as error:

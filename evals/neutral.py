@@ -1,4 +1,4 @@
-"""Replace what tells whose machine it was: names of hosts and accounts, addresses, homes; always the same way.
+"""Replace what tells whose machine it was, always the same way: hosts, accounts, addresses, homes.
 
 Where a name stands is learned from the outputs that always hold it (the host's own name, the owner of a
 process, the prefix of journal lines); then it is replaced wherever it stands as a word of its own.
@@ -17,15 +17,22 @@ from tools.redact import redact
 HOME: Final = "/home/lab"
 """Home of the one account that a lab host has."""
 _ORDINARY: Final = frozenset(
-    """localhost local host server node gpu cpu cuda python sglang vllm ollama llama model engine kernel systemd
-    test lab debian ubuntu linux default main worker master head router proxy api web""".split()
+    re.findall(
+        r"\S+",
+        """localhost local host server node gpu cpu cuda python sglang vllm ollama llama model engine kernel
+        systemd test lab debian ubuntu linux default main worker master head router proxy api web""",
+    )
 )
 """Host names that are plain words of this trade: replaced only where a host's name must stand."""
 _SERVICE: Final = frozenset(
-    """root lab nobody daemon bin sys adm nogroup sglang vllm ollama llama nvidia www-data systemd-journal
-    systemd-network messagebus ubuntu debian users wheel sudo docker video render staff service svc""".split()
+    re.findall(
+        r"\S+",
+        """root lab nobody daemon bin sys adm nogroup sglang vllm ollama llama nvidia www-data systemd-journal
+        systemd-network messagebus ubuntu debian users wheel sudo docker video render staff service svc""",
+    )
 )
 """Accounts that belong to software, not to a person."""
+_NEUTRAL: Final = re.compile(r"(?:host|user)-\d+")
 _WORD: Final = rb"(?:(?<![A-Za-z0-9_])|(?<=\\[ntr]))"
 """A word begins here; the letter of an escape in JSON text is not of it."""
 _END: Final = rb"(?![A-Za-z0-9_])"
@@ -45,6 +52,7 @@ _IPV6: Final = re.compile(
 _HEX: Final = re.compile(rb"(?<![0-9A-Fa-f])([0-9A-F]{32}|[0-9A-F]{8})(?=:[0-9A-F]{4}\b)")
 """An address as /proc/net/tcp prints it."""
 _MAC: Final = re.compile(rb"(?i)(?<![\w:])(?:[0-9a-f]{2}:){5}[0-9a-f]{2}(?![\w:])")
+_GPU: Final = "GPU-{:08d}-0000-0000-0000-000000000000"
 _UUID: Final = re.compile(rb"(?i)\bGPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 _AT: Final = re.compile(rb"(?i)(?<![\w/@.])[a-z_][\w.+-]*@[a-z0-9][\w-]*(?:\.[\w-]+)*")
 """An account at a host, or a mail address."""
@@ -66,7 +74,7 @@ class Neutral:
 
     def host(self, name: str, same_as: str | None = None) -> str:
         """Learn a host's name, or another name of one, and return the neutral one."""
-        if self.keep_hosts or name in ("local", "localhost", ""):
+        if self.keep_hosts or name in ("local", "localhost", "") or _NEUTRAL.fullmatch(name):
             return name
         bare = name.rpartition("@")[2].split(":")[0]
         known = self.hosts.get(same_as or bare) or self.hosts.get(bare)
@@ -81,6 +89,8 @@ class Neutral:
     def user(self, name: str) -> str:
         """Learn an account and return its neutral name; accounts of software keep theirs."""
         if not name or name in _SERVICE or name.startswith("systemd-") or name.isdigit():
+            return name
+        if _NEUTRAL.fullmatch(name):
             return name
         self._names = None
         return self.users.setdefault(name, f"user-{len(self.users) + 1}")
@@ -106,9 +116,7 @@ class Neutral:
             data = self._addresses(data)
         if (pattern := self._pattern()) is not None:
             data = pattern.sub(lambda match: self._name(match), data)
-        return _UUID.sub(
-            lambda match: self._counted("gpu", match[0], "GPU-{:08d}-0000-0000-0000-000000000000"), data
-        )
+        return _UUID.sub(lambda match: self._counted("gpu", match[0], _GPU), data)
 
     def text(self, text: str) -> str:
         """Return text redacted and with neutral names."""

@@ -27,7 +27,8 @@ from tools.artifacts import ArtifactStore
 from tools.contract import Redactor
 from tools.redact import redact
 
-_NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
+NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
+"""Names of recordings and cases."""
 _PATH = re.compile(r"/(?:site|dist)-packages/([\w./-]+\.\w+)")
 _TRIES = 5
 _WORTH_SHARING = 4_000
@@ -35,8 +36,8 @@ _WORTH_SHARING = 4_000
 
 
 @dataclass(slots=True)
-class _Thread:
-    """Hold what is to be kept, as it will come back."""
+class Kept:
+    """Hold a thread as it will come back: its lines, its events, its outputs by sha256."""
 
     rows: list[Row]
     events: list[Event]
@@ -61,10 +62,10 @@ def save(
     ``clean`` masks everything but the source of packages. Raises `UsageError` or `TranscriptError` when it
     cannot be kept whole and free of source.
     """
-    if not _NAME.fullmatch(name):
+    if not NAME.fullmatch(name):
         raise UsageError(f"not a name: {name!r}", do="write lower-case letters, digits and hyphens")
     cache_dir = cache_dir or Settings().cache_dir
-    kept = _read(thread, clean)
+    kept = read_thread(thread, clean)
     wanted = _about(kept, case=case, says=says, how=how, expect=expect or {})
     path = folder / f"{name}.jsonl"
     folder.mkdir(parents=True, exist_ok=True)
@@ -85,7 +86,8 @@ def save(
     return path
 
 
-def _read(thread: Path, clean: Redactor) -> _Thread:
+def read_thread(thread: Path, clean: Redactor = redact) -> Kept:
+    """Read a finished thread, cleaned; raise an error that says why it cannot be kept."""
     path = thread / "transcript.jsonl" if thread.is_dir() else thread
     check_order(read_events(path), path)
     store = ArtifactStore(path.parent / "artifacts")
@@ -111,7 +113,7 @@ def _read(thread: Path, clean: Redactor) -> _Thread:
     events = list(parse_lines([line_of(row) for row in rows], path))
     if not events or not any(isinstance(event, Ended) for event in events):
         raise UsageError(f"{path}: the investigation has not ended", do="finish it, then keep it")
-    kept = _Thread(rows, events, artifacts)
+    kept = Kept(rows, events, artifacts)
     kept.places = set(_places(kept))
     return kept
 
@@ -136,7 +138,7 @@ def _renamed(row: Row, renamed: Mapping[str, str], artifacts: Mapping[str, bytes
     return row
 
 
-def _places(kept: _Thread) -> Iterable[str]:
+def _places(kept: Kept) -> Iterable[str]:
     """Yield the files of packages that a thread names: by its artifacts, and in what a model saw."""
     packages: dict[str, tuple[str, str]] = {}
     for event in kept.events:
@@ -170,13 +172,13 @@ def _pinned(started: Event) -> list[tuple[str, str]]:
     return [(package.name, package.version)] if package else []
 
 
-def _roots(kept: _Thread, cache_dir: Path) -> dict[str, Path]:
+def _roots(kept: Kept, cache_dir: Path) -> dict[str, Path]:
     """Return ``NAME@VERSION`` to folder of every package whose source may stand in a thread."""
     packages = {found for place in kept.places if (found := package_of(place))} | set(_pinned(kept.events[0]))
     return {f"{name}@{version}": package_root(name, version, cache_dir) for name, version in packages}
 
 
-def _write(path: Path, kept: _Thread, cache_dir: Path) -> list[Path]:
+def _write(path: Path, kept: Kept, cache_dir: Path) -> list[Path]:
     """Write transcript and artifacts packed, and return their files."""
     index = Index()
     for place in sorted(kept.places):
@@ -196,7 +198,7 @@ def _write(path: Path, kept: _Thread, cache_dir: Path) -> list[Path]:
     return files
 
 
-def _about(kept: _Thread, *, case: str, says: str, how: str, expect: Mapping[str, Any]) -> About:
+def _about(kept: Kept, *, case: str, says: str, how: str, expect: Mapping[str, Any]) -> About:
     started = kept.events[0]
     assert isinstance(started, Started)  # the reader accepts nothing else first
     file = scenario.FOLDER / f"{started.scenario}.yaml"
@@ -219,7 +221,7 @@ def _about(kept: _Thread, *, case: str, says: str, how: str, expect: Mapping[str
     )
 
 
-def _verify(path: Path, kept: _Thread, cache_dir: Path) -> None:
+def _verify(path: Path, kept: Kept, cache_dir: Path) -> None:
     """Read everything back and compare it with what was to be kept."""
     back = list(recordings.lines(path.stem, path.parent, cache_dir))
     store = recordings.store_of(path.parent, cache_dir)

@@ -1,0 +1,296 @@
+"""Describe a service by what was measured of it: step times, prefill, power, log lines, what it answered."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import fmean, median
+from typing import Any, Final
+
+from agent.events import Judged
+from agent.state import Change, Level
+from evals.capture_journal import Entry, not_a_template
+from evals.capture_units import Engine, here
+from evals.captured_host import HostRecord, asked_urls
+from evals.settings_match import plain_setting, plain_value
+
+_LIVE: Final = (
+    (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "{time:%Y-%m-%d %H:%M:%S}"),
+    (r"\b\d\d-\d\d \d\d:\d\d:\d\d", "{time:%m-%d %H:%M:%S}"),
+    (r"(gen(?:eration)? throughput(?: \(token/s\))?: )[\d.]+", r"\g<1>{tokens_s:.2f}"),
+    (r"(prompt throughput: )[\d.]+", r"\g<1>{prompt_tokens_s:.1f}"),
+    (r"(#queue-req: )\d+", r"\g<1>{waiting}"),
+    (r"(Running: )\d+", r"\g<1>{running}"),
+    (r"(Waiting: )\d+", r"\g<1>{waiting}"),
+)
+"""What in a line printed under load follows the load."""
+_PERIODIC = re.compile(r"Decode batch|generation throughput: |Avg prompt throughput: ")
+_COUNT = re.compile(r"#running-req: (\d+)")
+_GAUGES = re.compile(r"^(\S*num_(?:running_reqs|requests_running)(?:\{[^}\n]*\})?) [\d.e+]+$", re.MULTILINE)
+_QUEUED = re.compile(r"^(\S*num_(?:queue_reqs|requests_waiting)(?:\{[^}\n]*\})?) [\d.e+]+$", re.MULTILINE)
+_PAIR = re.compile(
+    r'"(\w+)": ?("(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*|true|false|null)(?=\s*[,}\]]|\s*$)', re.MULTILINE
+)
+_MEMORY = re.compile(r"\| +(\d+)MiB / +(\d+)MiB \|")
+_OWN_METRICS = re.compile(
+    r"num_(running|queue)_reqs|num_requests_(running|waiting)|gen_throughput|token_usage|kv_cache_usage"
+)
+
+
+@dataclass(slots=True)
+class Described:
+    """Hold a described service and what could not be told of it."""
+
+    fields: dict[str, Any]
+    missing: list[str] = field(default_factory=list)
+
+
+def service(record: HostRecord, engine: Engine, lines: Sequence[Entry]) -> Described:
+    """Return the description of one engine; without a measurement it refuses to make tokens."""
+    made = Described({})
+    measured = [one for _, one in record.benchmarks if one.get("port") == engine.port and one.get("runs")]
+    first = measured[0] if measured else None
+    rules: dict[str, Any] = {"recorded": _as_found(record, engine, lines, first, made)}
+    if first is not None and (single := _single(first)):
+        rules["one-request"] = single
+    for judged in record.judged:
+        made_rule = _after(record, judged, rules["recorded"])
+        if made_rule is not None:
+            rules[f"with-{judged.change.lower()}"] = made_rule
+    flags = set(word.partition("=")[0] for word in engine.argv)
+    made.fields = {
+        "api": engine.api,
+        "model": not_a_template(str((first or {}).get("model") or _model(engine))),
+        **({"version": engine.version} if engine.version else {}),
+        "port": "--port" if "--port" in flags and f"{engine.port}" in engine.argv else engine.port,
+        **({"program": engine.program} if engine.program else {}),
+        "noise": 0.02,
+        "rules": rules,
+    }
+    return made
+
+
+def _model(engine: Engine) -> str:
+    words = dict(zip(engine.argv, engine.argv[1:], strict=False))
+    named = (
+        words.get("--served-model-name") or words.get("--model-path") or words.get("--model") or "recorded"
+    )
+    return named if words.get("--served-model-name") else named.rstrip("/").rpartition("/")[2] or "recorded"
+
+
+def _as_found(
+    record: HostRecord, engine: Engine, lines: Sequence[Entry], first: dict[str, Any] | None, made: Described
+) -> dict[str, Any]:
+    """Return the rule that always holds: the service as it was found."""
+    rule: dict[str, Any] = {}
+    if first is None:
+        made.missing.append(f"the speed of {engine.unit}: no benchmark was run, so it answers no request")
+        rule["refuse"] = {"status": 503, "message": "not recorded: no benchmark was run on this host"}
+    else:
+        rule |= _pace(first, engine)
+    gpu = _gpu(record, first)
+    rule |= {"gpu": gpu} if gpu else {}
+    rule |= {"log": log} if (log := _log(record, engine, lines, first)) else {}
+    answers = _answers(record, engine)
+    series = {name: value for name, value in _series(first).items() if "/metrics" not in answers}
+    rule |= {"answers": answers} if answers else {}
+    rule |= {"metrics": series} if series else {}
+    return rule
+
+
+def _levels(benchmark: Mapping[str, Any], name: str) -> dict[int, float]:
+    """Return a figure of every level that was completed: the mean over its runs."""
+    found: dict[int, list[float]] = {}
+    for run in benchmark["runs"]:
+        value = run.get(name)
+        if isinstance(value, int | float) and value > 0 and run.get("completed"):
+            found.setdefault(int(run["concurrency"]), []).append(float(value))
+    return {level: round(fmean(values), 3) for level, values in sorted(found.items())}
+
+
+def _pace(benchmark: Mapping[str, Any], engine: Engine) -> dict[str, Any]:
+    steps, waits = _levels(benchmark, "mean_tpot_ms"), _levels(benchmark, "mean_ttft_ms")
+    rule: dict[str, Any] = {"step_ms": {"at": steps}} if steps else {}
+    prompt = (benchmark.get("arguments") or {}).get("input_tokens")
+    if waits and steps and isinstance(prompt, int):
+        level = min(waits)
+        left = max(waits[level] - steps.get(level, 0.0), 1.0)  # the first token takes a step as well
+        rule["prefill"] = {"tokens_s": round(1000.0 * prompt / left, 1)}
+    return rule
+
+
+def _power(benchmark: Mapping[str, Any], level: int) -> dict[str, float]:
+    """Return power and utilisation of a GPU at one level."""
+    rows = [run.get("gpu") or {} for run in benchmark["runs"] if run["concurrency"] == level]
+    names = {"power_w": "power_w_mean", "utilization": "utilization_mean"}
+    found = {
+        key: [row[name] for row in rows if isinstance(row.get(name), int | float)]
+        for key, name in names.items()
+    }
+    return {key: round(fmean(values), 1) for key, values in found.items() if values}
+
+
+def _gpu(record: HostRecord, first: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    held = [(int(used), int(size)) for used, size in _MEMORY.findall(record.facts.text("gpu_header"))]
+    used = [mib for mib, size in held if mib > size * 0.03]
+    if not used:
+        return None
+    gpu: dict[str, Any] = {"count": len(used), "memory_mib": round(median(used))}
+    return gpu | (_power(first, max(int(run["concurrency"]) for run in first["runs"])) if first else {})
+
+
+def _single(first: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what the GPUs show at one request, where more were measured as well."""
+    levels = {int(run["concurrency"]) for run in first["runs"]}
+    shown = _power(first, 1)
+    if 1 not in levels or len(levels) == 1 or not shown:
+        return None
+    return {"when": {"running": {"le": 1}}, "gpu": shown}
+
+
+def _log(
+    record: HostRecord, engine: Engine, lines: Sequence[Entry], first: Mapping[str, Any] | None
+) -> list[dict[str, Any]]:
+    """Return the line that the engine prints while it works, as its newest one under our own load reads."""
+    live = [
+        line
+        for line in lines
+        if line.at >= record.zero and line.pid == engine.pid and _PERIODIC.search(line.text)
+    ]
+    if first is None or not live:
+        return []
+    text = not_a_template(live[-1].text)
+    for pattern, template in _LIVE:
+        text = re.sub(pattern, template, text)
+    most = max((int(count) for line in live for count in _COUNT.findall(line.text)), default=0)
+    if most > 1 and most >= max(int(run["concurrency"]) for run in first["runs"]) * 0.75:
+        text = _COUNT.sub("#running-req: {running}", text)
+    gaps = [b.at - a.at for a, b in pairwise(live) if 0 < b.at - a.at < 20]
+    return [{"text": text, "every_s": max(0.5, round(fmean(gaps), 1)) if gaps else 2.0}]
+
+
+def _answers(record: HostRecord, engine: Engine) -> dict[str, Any]:
+    """Return what the server answered to commands: whole JSON, or the parts of it that were let through."""
+    found: dict[str, list[str]] = {}
+    for port, path, output in asked_urls(record):
+        if port == engine.port and output.text.strip() and not path.startswith("/v1/"):
+            found.setdefault(path, []).append(output.text)
+    made: dict[str, Any] = {}
+    for path, texts in found.items():
+        if path == "/metrics":
+            made[path] = _metrics_text(texts)
+        elif path != "/health":
+            answer = _json_of(texts)
+            if answer:
+                made[path] = _plain(answer)
+    return made
+
+
+def _metrics_text(texts: Sequence[str]) -> str:
+    """Return the series that were read, each once, those of requests in flight left to the lab."""
+    rows = dict.fromkeys(row for text in texts for row in text.splitlines() if re.match(r"[\w:#]", row))
+    text = not_a_template("\n".join(rows)) + "\n"
+    return _QUEUED.sub(r"\g<1> {waiting}", _GAUGES.sub(r"\g<1> {running}", text))
+
+
+def _json_of(texts: Sequence[str]) -> dict[str, Any]:
+    """Return one object: a whole one, else the names and values that stand in what filters let through."""
+    for text in texts:
+        try:
+            whole = json.loads(text)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(whole, dict):
+            return whole
+    made: dict[str, Any] = {}
+    for text in texts:
+        outer, inner_name, inner = text.partition('"internal_states"')
+        made = _pairs(outer) | made
+        if inner_name:
+            made["internal_states"] = [_pairs(inner) | (made.get("internal_states") or [{}])[0]]
+    return made
+
+
+def _pairs(text: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in _PAIR.findall(text):
+        try:
+            found.setdefault(name, json.loads(value))
+        except ValueError:
+            continue
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """Return a JSON value in which no text is a template, nor the name of a value."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items() if key != "simulated"}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, str):
+        text = not_a_template(here(value))
+        return f" {text}" if text.startswith("@") else text
+    return value
+
+
+def _series(first: Mapping[str, Any] | None) -> dict[str, float]:
+    """Return the server's gauges as they stood under load, but those that the lab makes itself."""
+    rows = [run.get("server") or {} for run in (first or {}).get("runs", ())]
+    return {
+        name: float(value)
+        for row in rows
+        for name, value in row.items()
+        if isinstance(value, int | float) and not _OWN_METRICS.search(name)
+    }
+
+
+def _after(record: HostRecord, judged: Judged, found: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the rule for the state after a change that was measured: it holds where its settings do."""
+    after = [one for one in record.measured if one.change == judged.change and one.phase == "after"]
+    if not after or record.changes.get(judged.change) is None:
+        return None
+    conditions: dict[str, Any] = {}
+    for name in record.in_force[judged.change]:
+        conditions |= _condition(record.changes[name])
+    steps = {level.concurrency: _step(level) for level in after[-1].measurement.levels if level.throughput}
+    if not conditions or not steps:
+        return None
+    rule: dict[str, Any] = {"when": conditions, "step_ms": {"at": steps}}
+    powers = [level.power_w for level in after[-1].measurement.levels if level.power_w]
+    if powers and found.get("gpu"):
+        rule["gpu"] = {**found["gpu"], "power_w": max(powers)}
+    effective = judged.comparison.effective
+    answers = {
+        path: _changed(answer, effective.name, effective.after)
+        for path, answer in found.get("answers", {}).items()
+        if effective is not None and isinstance(answer, dict)
+    }
+    return rule | ({"answers": answers} if answers else {})
+
+
+def _step(level: Level) -> float:
+    """Return the milliseconds of a step from the decode speed of all requests together."""
+    return round(1000.0 * level.concurrency / fmean(level.throughput), 3)
+
+
+def _condition(change: Change) -> dict[str, Any]:
+    """Return when a change is in force, by the process's own flag or variable."""
+    name = change.setting if change.setting.startswith("-") else f"${change.setting}"
+    value = plain_value(change.to_value)
+    if value is None or value is True:
+        return {name: bool(value)}
+    return {name: int(value) if isinstance(value, float) and value.is_integer() else change.to_value}
+
+
+def _changed(answer: Mapping[str, Any], name: str, value: Any) -> dict[str, Any]:
+    """Return an answer in which a setting has another value, wherever it stands."""
+    made = {key: value if plain_setting(key) == plain_setting(name) else item for key, item in answer.items()}
+    inner = made.get("internal_states")
+    if isinstance(inner, list):
+        made["internal_states"] = [
+            _changed(one, name, value) if isinstance(one, dict) else one for one in inner
+        ]
+    return made

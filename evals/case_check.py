@@ -1,0 +1,96 @@
+"""Check cases as far as a program can: schema, scenario, patterns that fit each other, symbols, settings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from agent.errors import LeadlineError
+from evals import case as cases
+from evals import recordings, regions
+from evals.case import Case, Proof
+from evals.lab import scenario as scenarios
+from evals.lab.package import PINS
+from evals.lab.scenario import Scenario
+
+
+def problems(name: str, cache: Path, folder: Path = cases.FOLDER) -> Iterator[str]:
+    """Yield what is wrong with a case, named or given as a file, a sentence each."""
+    try:
+        case = cases.load(name, folder)
+    except LeadlineError as error:
+        yield str(error)
+        return
+    where = scenario_of(case)
+    if isinstance(where, str):
+        yield f"{case.name}: scenario: {where}"
+        return
+    for one in (*_patterns(case), *_proofs(case, where, cache)):
+        yield f"{case.name}: {one}"
+
+
+def scenario_of(case: Case) -> Scenario | str:
+    """Return the scenario that a case takes place on, or why there is none."""
+    try:
+        name = case.scenario
+        if case.go_on is not None:
+            name = recordings.load(case.go_on.transcript).started.scenario or ""
+        where = scenarios.load(name)
+    except LeadlineError as error:
+        return str(error)
+    pin = where.package
+    if pin is not None and (pin.name, pin.version) not in PINS:
+        return f"the source of {pin.name} {pin.version} is not pinned; add it to PINS in evals/lab/package.py"
+    return where
+
+
+def _patterns(case: Case) -> Iterator[str]:
+    """Yield patterns that match anything, and those of one cause that also name another or a distractor."""
+    for cause in case.causes:
+        for pattern in cause.any:
+            if re.search(pattern, ""):
+                yield f"causes: {cause.id}: {pattern!r} stands in any text at all"
+            for distractor in case.distractors:
+                if pattern in distractor.any:
+                    yield f"causes: {cause.id}: {pattern!r} is also a distractor's"
+        for distractor in case.distractors:
+            if any(re.search(pattern, cause.says, re.IGNORECASE) for pattern in distractor.any):
+                yield f"distractors: {distractor.id}: stands in what the true cause {cause.id} says"
+    for distractor in case.distractors:
+        if any(re.search(pattern, "") for pattern in distractor.any):
+            yield f"distractors: {distractor.id}: stands in any text at all"
+
+
+def _proofs(case: Case, where: Scenario, cache: Path) -> Iterator[str]:
+    for proof in case.evidence:
+        if proof.package and where.package is not None and proof.package != where.package.name:
+            yield f"evidence: {proof.id}: the host has {where.package.name}, not {proof.package}"
+        elif proof.package and proof.path:
+            yield from _place(proof, where, cache)
+
+
+def _place(proof: Proof, where: Scenario, cache: Path) -> Iterator[str]:
+    if where.package is None:
+        yield f"evidence: {proof.id}: the scenario pins no package, so no source of {proof.package} is there"
+        return
+    name, version = where.package.name, where.package.version
+    if regions.package_folder(name, version, cache) is None:
+        return  # it is fetched the first time a lab of it comes up
+    file = regions.package_file(name, version, proof.path, cache)
+    if file is None:
+        yield f"evidence: {proof.id}: {name} {version} has no file, or several, that end in {proof.path}"
+        return
+    if proof.symbol:
+        lines = regions.symbol_lines(name, version, proof.path, proof.symbol, cache)
+        if lines == (0, 0):
+            yield f"evidence: {proof.id}: {proof.path} of {name} {version} defines no {proof.symbol}"
+        elif lines and proof.lines and not (lines[0] <= proof.lines[1] and proof.lines[0] <= lines[1]):
+            yield f"evidence: {proof.id}: {proof.symbol} stands at {lines[0]} to {lines[1]}, not at its lines"
+    if proof.lines and proof.lines[1] > len(file.read_bytes().splitlines()):
+        yield f"evidence: {proof.id}: {proof.path} ends before line {proof.lines[1]}"
+
+
+def check(names: Sequence[str], cache: Path) -> dict[str, list[str]]:
+    """Return the problems of each case by name."""
+    return {name: list(problems(name, cache)) for name in names}
