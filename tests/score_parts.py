@@ -20,7 +20,7 @@ from agent.events import (
     ToolStarted,
     TurnTaken,
 )
-from agent.state import ChangeStatus, Citation, Comparison, Conclusion, LevelComparison
+from agent.state import Change, ChangeStatus, Citation, Comparison, Conclusion, LevelComparison
 from agent.verifier import check, problems
 from evals.case import Case
 from evals.results import Score
@@ -330,3 +330,19 @@ def recite(change: Callable[[Citation], Citation | None]) -> Mutation:
         return EvidenceAdded(evidence=event.evidence.model_copy(update={"citation": cited}))
 
     return lambda events: each(EvidenceAdded, added)(each(ConclusionChecked, checked)(events))
+
+
+def change_of(name: str, setting: str, value: str | None) -> Change:
+    return Change(
+        id=name,
+        host="lab",
+        unit="engine.service",
+        setting=setting,
+        from_value=None,
+        to_value=value,
+        reason="r",
+        hypotheses=["H1"],
+        predicted_effect="better",
+        mechanism="none",
+        rollback="undo",
+    )
