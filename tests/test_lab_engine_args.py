@@ -10,7 +10,9 @@ import pytest
 from agent.config import Settings
 from evals.lab.engine_args import Effective, LabArgumentError, derive, derive_cached
 from evals.lab.engine_facts import Hardware
+from evals.lab.engine_facts import Scenario as Facts
 from evals.lab.package import fetch
+from evals.lab.scenario import load
 from evals.lab.truth import Record, compare, differences, read
 
 TRUTH = Path(__file__).parent / "data" / "truth_sglang_0_5_11.json"
@@ -70,6 +72,18 @@ def test_what_turns_cuda_graphs_off(sglang: Path, flags: tuple[str, ...], off: b
 
 
 @pytest.mark.lab
+def test_a_model_of_four_bit_weights_is_judged_without_its_kernels(sglang: Path) -> None:
+    host = load("qwen72-a100")
+    facts = Facts.from_json(host.facts(package_dir=str(sglang)))
+    line = host.units["sglang.service"].launch
+    assert line is not None
+    flags = line.argv[3:]
+    got = derive(sglang, flags, hardware=facts.hardware, config=facts.model.config, environ={})
+    assert got.starts and got.fields["disable_cuda_graph"] is True
+    assert any("torch native attention backend" in text for _, text in got.logs)
+    assert any("awq_marlin" in text for _, text in got.logs)
+
+
 def test_an_unknown_flag_is_refused_as_argparse_does(sglang: Path) -> None:
     got = launch(sglang, "--enable-warp-drive")
     assert (got.stage, got.exit_code) == ("parse", 2)
