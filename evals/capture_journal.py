@@ -45,10 +45,22 @@ class Entry:
         return f"{self.ident} {re.sub(r'[0-9]+', '#', self.text)[:200]}"
 
 
-def entries_of(record: HostRecord) -> tuple[list[Entry], list[float]]:
-    """Return the lines that were read, oldest first, each once, and the first moment of every boot seen."""
-    found: dict[Entry, None] = {}
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Hold the lines that were read, oldest first and each once, and what they tell of boots."""
+
+    entries: list[Entry]
+    boots: list[float]
+    """First line of each boot that was told apart."""
+    current: float | None
+    """First line that is known to be of the present boot."""
+
+
+def read_of(record: HostRecord) -> Read:
+    """Return the log lines that an investigation read."""
+    found: dict[Entry, None] = {entry: None for entry in _kernel_line(record)}
     boots: set[float] = set()
+    current = [entry.at for entry in found]
     for output in record.outputs:
         if output.tool == "journal" or re.match(r"(sudo )?journalctl\b", output.command):
             first = True
@@ -56,13 +68,14 @@ def entries_of(record: HostRecord) -> tuple[list[Entry], list[float]]:
                 if entry is None:
                     first = True
                     continue
-                if first and " -b" not in f"{output.ref.label} {output.command}":
+                if first and " -b" in f"{output.ref.label} {output.command}":
+                    current.append(entry.at)
+                elif first:
                     boots.add(entry.at)
                 first = False
                 found[entry] = None
-    for entry in _kernel_line(record):
-        found[entry] = None
-    return sorted(found, key=lambda entry: entry.at), sorted(boots)
+    ordered = sorted(found, key=lambda entry: entry.at)
+    return Read(ordered, sorted(boots), min(current, default=None))
 
 
 def _kernel_line(record: HostRecord) -> Iterator[Entry]:
@@ -170,11 +183,12 @@ def not_a_template(text: str) -> str:
     return _HOLE.sub(lambda match: f"{{ {match[0][1:]}", text)
 
 
-def boots(firsts: Sequence[float], booted: float | None, zero: float) -> list[dict[str, Any]]:
+def boots(read: Read, booted: float | None, zero: float) -> list[dict[str, Any]]:
     """Return the boots that were seen: earlier ones by their first line, the present one by its start."""
-    current = booted if booted is not None and booted < zero - 60 else zero - 3600.0
+    starts = [zero - 3600.0, *([booted] if booted else []), *([read.current - 1] if read.current else [])]
+    current = min(starts[1:] or starts)
     made = []
-    earlier = [first for first in firsts if first < current - 60]
+    earlier = [first for first in read.boots if first < current - 60]
     for place, first in enumerate(earlier):
         end = earlier[place + 1] if place + 1 < len(earlier) else current
         made.append({"start": age(zero - first + 1), "end": age(zero - end + 1)})

@@ -59,13 +59,13 @@ def capture_scenario(record: HostRecord, name: str, hostname: str) -> Recorded:
     if main is not None:
         _package(made, main)
     made.fields["units"] = units.units
-    lines, firsts = capture_journal.entries_of(record)
-    _services(made, record, served, lines)
+    log = capture_journal.read_of(record)
+    _services(made, record, served, log.entries)
     _machine(made, record)
     read, missing = capture_files.files(record, set())
     made.fields |= {"files": files} if (files := {**units.files, **read}) else {}
     made.missing += missing
-    _history(made, record, lines, firsts, [main.site] if main and main.site else [])
+    _history(made, record, log, [main.site] if main and main.site else [])
     made.missing += _unanswered(record, served)
     made.missing = list(dict.fromkeys(made.missing))
     _check(made)
@@ -163,16 +163,15 @@ def _machine(made: Recorded, record: HostRecord) -> None:
 def _history(
     made: Recorded,
     record: HostRecord,
-    lines: Sequence[capture_journal.Entry],
-    firsts: Sequence[float],
+    log: capture_journal.Read,
     sites: Sequence[str],
 ) -> None:
-    kept = capture_journal.bounded([line for line in lines if line.at < record.zero - 1])
-    past = sum(line.at < record.zero - 1 for line in lines)
-    if past > len(kept):
-        made.missing.append(f"{past - len(kept)} of {past} log lines, which repeat others")
+    past = [line for line in log.entries if line.at < record.zero - 1]
+    kept = capture_journal.bounded(past)
+    if len(past) > len(kept):
+        made.missing.append(f"{len(past) - len(kept)} of {len(past)} log lines, most of which repeat others")
     booted = facts_parse.boot_time(record.facts.text("os"))
-    made.fields["boots"] = capture_journal.boots(firsts, booted, record.zero)
+    made.fields["boots"] = capture_journal.boots(log, booted, record.zero)
     if history := capture_journal.history(kept, record.zero, [capture_units.here(site) for site in sites]):
         for item in history.values():
             item["text"] = capture_units.here(item["text"])
