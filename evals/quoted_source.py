@@ -21,6 +21,7 @@ RUN_CHARS = 30
 _STARTS = re.compile(r"(?<!\w)\S")
 _PREFIX = re.compile(r"^(?:\S*[:-])?\d+[:-] ?")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_QUOTE = re.compile(r'(?<!\\)"')
 _MEANT = {"n": "\n", "t": "\t", "r": "\r"}
 _ESCAPED = 3
 
@@ -91,14 +92,14 @@ def _strings(value: Any) -> Iterator[str]:
             yield from _strings(item)
 
 
-def _forms(text: str) -> Iterator[str]:
-    """Yield a text, and what it says when it is taken for the inside of JSON strings."""
+def _forms(text: str, depth: int = _ESCAPED) -> Iterator[str]:
+    """Yield a text, and what stands escaped between the quotes in it."""
     yield text
-    for _ in range(_ESCAPED):
-        if "\\" not in text:
-            return
-        text = _ESCAPE.sub(lambda match: _MEANT.get(match[1], match[1]), text)
-        yield text
+    if depth and "\\" in text:
+        for piece in _QUOTE.split(text):
+            if "\\" in piece:
+                plain = _ESCAPE.sub(lambda match: _MEANT.get(match[1], match[1]), piece)
+                yield from _forms(plain, depth - 1)
 
 
 def _take(seen: _Seen, file: Path, text: str) -> None:
