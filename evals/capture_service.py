@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,9 +11,10 @@ from typing import Any, Final
 
 from agent.events import Judged
 from agent.state import Change, Level
+from evals.capture_answers import answers
 from evals.capture_journal import Entry, not_a_template
-from evals.capture_units import Engine, here
-from evals.captured_host import HostRecord, asked_urls
+from evals.capture_units import Engine
+from evals.captured_host import HostRecord
 from evals.settings_match import plain_setting, plain_value
 
 _LIVE: Final = (
@@ -29,11 +29,6 @@ _LIVE: Final = (
 """What in a line printed under load follows the load."""
 _PERIODIC = re.compile(r"Decode batch|generation throughput: |Avg prompt throughput: ")
 _COUNT = re.compile(r"#running-req: (\d+)")
-_GAUGES = re.compile(r"^(\S*num_(?:running_reqs|requests_running)(?:\{[^}\n]*\})?) [\d.e+]+$", re.MULTILINE)
-_QUEUED = re.compile(r"^(\S*num_(?:queue_reqs|requests_waiting)(?:\{[^}\n]*\})?) [\d.e+]+$", re.MULTILINE)
-_PAIR = re.compile(
-    r'"(\w+)": ?("(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*|true|false|null)(?=\s*[,}\]]|\s*$)', re.MULTILINE
-)
 _MEMORY = re.compile(r"\| +(\d+)MiB / +(\d+)MiB \|")
 _OWN_METRICS = re.compile(
     r"num_(running|queue)_reqs|num_requests_(running|waiting)|gen_throughput|token_usage|kv_cache_usage"
@@ -57,9 +52,14 @@ def service(record: HostRecord, engine: Engine, lines: Sequence[Entry]) -> Descr
     if first is not None and (single := _single(first)):
         rules["one-request"] = single
     for judged in record.judged:
-        made_rule = _after(record, judged, rules["recorded"])
-        if made_rule is not None:
-            rules[f"with-{judged.change.lower()}"] = made_rule
+        if record.changes[judged.change].unit == engine.unit:
+            rules |= _after(record, judged, rules["recorded"])
+    for change, said in record.failed.items():
+        if record.changes[change].unit == engine.unit:
+            rules[f"with-{change.lower()}"] = {
+                "when": _conditions(record, change),
+                "exit": {"text": not_a_template("\n".join(said)), "code": 1},
+            }
     flags = set(word.partition("=")[0] for word in engine.argv)
     made.fields = {
         "api": engine.api,
@@ -94,9 +94,9 @@ def _as_found(
     gpu = _gpu(record, first)
     rule |= {"gpu": gpu} if gpu else {}
     rule |= {"log": log} if (log := _log(record, engine, lines, first)) else {}
-    answers = _answers(record, engine)
-    series = {name: value for name, value in _series(first).items() if "/metrics" not in answers}
-    rule |= {"answers": answers} if answers else {}
+    told = answers(record, engine.port)
+    series = {name: value for name, value in _series(first).items() if "/metrics" not in told}
+    rule |= {"answers": told} if told else {}
     rule |= {"metrics": series} if series else {}
     return rule
 
@@ -172,70 +172,6 @@ def _log(
     return [{"text": text, "every_s": max(0.5, round(fmean(gaps), 1)) if gaps else 2.0}]
 
 
-def _answers(record: HostRecord, engine: Engine) -> dict[str, Any]:
-    """Return what the server answered to commands: whole JSON, or the parts of it that were let through."""
-    found: dict[str, list[str]] = {}
-    for port, path, output in asked_urls(record):
-        if port == engine.port and output.text.strip() and not path.startswith("/v1/"):
-            found.setdefault(path, []).append(output.text)
-    made: dict[str, Any] = {}
-    for path, texts in found.items():
-        if path == "/metrics":
-            made[path] = _metrics_text(texts)
-        elif path != "/health":
-            answer = _json_of(texts)
-            if answer:
-                made[path] = _plain(answer)
-    return made
-
-
-def _metrics_text(texts: Sequence[str]) -> str:
-    """Return the series that were read, each once, those of requests in flight left to the lab."""
-    rows = dict.fromkeys(row for text in texts for row in text.splitlines() if re.match(r"[\w:#]", row))
-    text = not_a_template("\n".join(rows)) + "\n"
-    return _QUEUED.sub(r"\g<1> {waiting}", _GAUGES.sub(r"\g<1> {running}", text))
-
-
-def _json_of(texts: Sequence[str]) -> dict[str, Any]:
-    """Return one object: a whole one, else the names and values that stand in what filters let through."""
-    for text in texts:
-        try:
-            whole = json.loads(text)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(whole, dict):
-            return whole
-    made: dict[str, Any] = {}
-    for text in texts:
-        outer, inner_name, inner = text.partition('"internal_states"')
-        made = _pairs(outer) | made
-        if inner_name:
-            made["internal_states"] = [_pairs(inner) | (made.get("internal_states") or [{}])[0]]
-    return made
-
-
-def _pairs(text: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in _PAIR.findall(text):
-        try:
-            found.setdefault(name, json.loads(value))
-        except ValueError:
-            continue
-    return found
-
-
-def _plain(value: Any) -> Any:
-    """Return a JSON value in which no text is a template, nor the name of a value."""
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items() if key != "simulated"}
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    if isinstance(value, str):
-        text = not_a_template(here(value))
-        return f" {text}" if text.startswith("@") else text
-    return value
-
-
 def _series(first: Mapping[str, Any] | None) -> dict[str, float]:
     """Return the server's gauges as they stood under load, but those that the lab makes itself."""
     rows = [run.get("server") or {} for run in (first or {}).get("runs", ())]
@@ -247,19 +183,23 @@ def _series(first: Mapping[str, Any] | None) -> dict[str, float]:
     }
 
 
-def _after(record: HostRecord, judged: Judged, found: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the rule for the state after a change that was measured: it holds where its settings do."""
+def _conditions(record: HostRecord, change: str) -> dict[str, Any]:
+    """Return when a state that was tried is in force, by the process's own flags and variables."""
+    made: dict[str, Any] = {}
+    for name in record.in_force[change]:
+        made |= _condition(record.changes[name])
+    return made
+
+
+def _after(record: HostRecord, judged: Judged, found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the rule, by its name, for the state after a change that was measured."""
     after = [one for one in record.measured if one.change == judged.change and one.phase == "after"]
-    if not after or record.changes.get(judged.change) is None:
-        return None
-    conditions: dict[str, Any] = {}
-    for name in record.in_force[judged.change]:
-        conditions |= _condition(record.changes[name])
-    steps = {level.concurrency: _step(level) for level in after[-1].measurement.levels if level.throughput}
-    if not conditions or not steps:
-        return None
-    rule: dict[str, Any] = {"when": conditions, "step_ms": {"at": steps}}
-    powers = [level.power_w for level in after[-1].measurement.levels if level.power_w]
+    levels = after[-1].measurement.levels if after else []
+    steps = {level.concurrency: _step(level) for level in levels if level.throughput}
+    if not steps:
+        return {}
+    rule: dict[str, Any] = {"when": _conditions(record, judged.change), "step_ms": {"at": steps}}
+    powers = [level.power_w for level in levels if level.power_w]
     if powers and found.get("gpu"):
         rule["gpu"] = {**found["gpu"], "power_w": max(powers)}
     effective = judged.comparison.effective
@@ -268,7 +208,7 @@ def _after(record: HostRecord, judged: Judged, found: Mapping[str, Any]) -> dict
         for path, answer in found.get("answers", {}).items()
         if effective is not None and isinstance(answer, dict)
     }
-    return rule | ({"answers": answers} if answers else {})
+    return {f"with-{judged.change.lower()}": rule | ({"answers": answers} if answers else {})}
 
 
 def _step(level: Level) -> float:

@@ -81,17 +81,21 @@ def engines(record: HostRecord) -> list[Engine]:
                 environ=row["environ"] or {},
             )
         )
-    served = {engine.unit for engine in found}
     services = [facts_view.service_view(record.facts, name, Seen()) for name in record.facts.of("unit")]
     pids = {row["main_pid"]: row["unit"] for row in services if row and row.get("main_pid")}
     for engine in found:
         engine.unit = pids.get(engine.pid, engine.unit)
+    served = {engine.unit for engine in found}
     return [*found, *(one for name in record.units if name not in served and (one := _by_unit(record, name)))]
 
 
 def _by_unit(record: HostRecord, name: str) -> Engine | None:
-    """Return the engine that a unit starts, of a kind whose processes `facts` does not look for."""
-    argv = unit_text.command(unit_text.parse(record.units[name]).last("Service.ExecStart"))
+    """Return the engine that a unit starts, where no process of it was seen."""
+    argv = launch_line.mask(unit_text.command(unit_text.parse(record.units[name]).last("Service.ExecStart")))
+    if kind := launch_line.engine_of(argv):
+        version, root = record.packages.get(kind, ("", ""))
+        port = launch_line.port_of(launch_line.flags(argv, kind), kind)
+        return Engine(name, kind, argv, port, version=version, package_root=root)
     for word in argv[:3]:
         api = _PROGRAMS.get(PurePosixPath(word).name)
         if api is not None:

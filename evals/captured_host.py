@@ -68,7 +68,11 @@ class HostRecord:
     measured: list[Measured] = field(default_factory=list)
     changes: dict[str, Change] = field(default_factory=dict)
     in_force: dict[str, list[str]] = field(default_factory=dict)
-    """Change -> the changes in force when it was measured: those kept before, and itself."""
+    """Change -> the changes in force when it was tried: those kept before, and itself."""
+    packages: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Package -> its version and its folder, as files of it that were read tell."""
+    failed: dict[str, list[str]] = field(default_factory=dict)
+    """Change with which the service did not come up -> the last lines it logged."""
 
     @property
     def zero(self) -> float:
@@ -98,6 +102,8 @@ def gather(events: Sequence[Event], store: ArtifactStore, host: str) -> HostReco
             for ref in event.artifacts:
                 if ref.host == host:
                     _take(record, ref, event.tool, store.get(ref.sha256), arguments.get(event.call, {}))
+            if event.tool == "propose_change" and event.host == host:
+                _take_failure(record, event)
         elif isinstance(event, ChangeMoved) and event.change.host == host:
             record.changes[event.change.id] = event.change
         else:
@@ -109,9 +115,25 @@ def _take_trial(record: HostRecord, event: Event) -> None:
     if isinstance(event, Measured) and event.artifact.host == record.host:
         record.measured.append(event)
     elif isinstance(event, Judged) and event.artifact.host == record.host:
-        kept = [one.id for one in record.changes.values() if one.status == "verified"]
-        record.in_force[event.change] = [*(one for one in kept if one != event.change), event.change]
+        _in_force(record, event.change)
         record.judged.append(event)
+
+
+def _in_force(record: HostRecord, change: str) -> None:
+    kept = [one.id for one in record.changes.values() if one.status == "verified" and one.id != change]
+    record.in_force[change] = [*kept, change]
+
+
+def _take_failure(record: HostRecord, event: ToolFinished) -> None:
+    """Note a change with which the service ended while it started."""
+    view = _json(event.view) or {}
+    change, notes = view.get("change"), view.get("notes")
+    if change not in record.changes or "did not come up" not in str(view.get("why")):
+        return
+    unit = record.changes[change].unit
+    lines = [str(note) for note in notes or () if not str(note).startswith(f"{unit}: ")]
+    _in_force(record, change)
+    record.failed[change] = lines
 
 
 def _take(record: HostRecord, ref: ArtifactRef, tool: str, data: bytes, arguments: dict[str, Any]) -> None:
@@ -127,8 +149,10 @@ def _take(record: HostRecord, ref: ArtifactRef, tool: str, data: bytes, argument
         if (measured := _json(text)) is not None:
             record.benchmarks.append((ref, measured))
         return
-    if ref.package:
-        return  # the package itself lies on the lab host
+    if ref.package:  # the package itself lies on the lab host
+        root = re.match(rf".*-packages/{re.escape(ref.package)}(?=/)", ref.path or "")
+        record.packages.setdefault(ref.package, (ref.version or "", root[0] if root else ""))
+        return
     output = Output(ref, tool, text, arguments)
     if found := _UNIT.fullmatch(output.command.strip()):
         name = found[1] if "." in found[1] else f"{found[1]}.service"

@@ -121,6 +121,8 @@ def read_thread(thread: Path, clean: Redactor = redact) -> Kept:
 def _clean(row: Row, clean: Redactor) -> Row:
     """Return an event redacted once more, without the name of the machine that it was recorded on."""
     masked: Row = mask(row, clean, keep=OURS)
+    if isinstance(ref := masked.get("artifact"), dict):  # `OURS` means the handles that citations hold
+        masked = masked | {"artifact": mask(ref, clean, keep=OURS - {"artifact"})}
     if masked["type"] == "plan_made" and clean is not redact:
         masked = masked | {"plan": masked["plan"] | {"host_key": None}}  # it names the machine as well
     return masked | {"process": "recorded"} if masked["type"] == "resumed" else masked
