@@ -248,8 +248,8 @@ async def run(ctx: ToolContext, args: Args) -> dict[str, Any]:
     host = ctx.host(args.host)
     if not ctx.settings.allow_load:
         raise ToolError(
-            "this site does not allow load: set `allow_load = true` under [tools] in the configuration, "
-            "or LEADLINE_TOOLS__ALLOW_LOAD=true"
+            "this site does not allow load: give --allow-load, or set `allow_load = true` under [tools] in "
+            "the configuration"
         )
     taken_at = datetime.now(UTC)
     async with AsyncExitStack() as stack:

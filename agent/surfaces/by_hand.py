@@ -23,6 +23,9 @@ def call(host: str, name: str, arguments: str, *, allow_load: bool, send_rg: boo
 
     try:
         tool = registry.load(name)
+    except ToolError as error:
+        raise UsageError(str(error)) from error
+    try:
         args = parse_arguments(tool, arguments)
         view = asyncio.run(_call(host, tool, args, allow_load=allow_load, send_rg=send_rg))
     except ToolError as error:

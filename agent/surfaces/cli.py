@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+import agent
 from agent.surfaces.commands import OpenGroup
 from agent.surfaces.options import (
     ApproveOption,
@@ -49,8 +50,13 @@ app.add_typer(config, name="config")
 
 
 @app.callback()
-def root() -> None:
-    """Carry the options of all commands; there are none yet."""
+def root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False,
+) -> None:
+    """Carry the options of all commands; ``--version`` alone is answered before any of this is loaded."""
+    if version:
+        typer.echo(f"leadline {agent.__version__}")
+        raise typer.Exit
 
 
 @app.command()
@@ -210,7 +216,7 @@ def sessions_show(session: SessionArgument, json_: JsonOption = False) -> None:
 
 @sessions.command("validate")
 def sessions_validate(transcript: TranscriptArgument) -> None:
-    """Check a transcript file against the schema; names line and field of what is wrong."""
+    """Check a transcript, or the one in a folder, against the schema; names line and field of what is wrong."""
     from agent.surfaces.records import validate
 
     validate(transcript)

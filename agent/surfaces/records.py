@@ -120,6 +120,8 @@ def validate(path: Path) -> None:
     """Read a whole transcript; raise `TranscriptError` that names line and field."""
     from agent.transcript import check_order, read_events
 
+    if path.is_dir():
+        path /= "transcript.jsonl"
     events = read_events(path)
     check_order(events, path)
     sys.stdout.write(f"{path}: {len(events)} events, schema v1, valid\n")

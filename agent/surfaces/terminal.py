@@ -125,6 +125,8 @@ class Terminal:
 
     def _line(self, text: str, style: str = "") -> None:
         self._end_line()
+        if not text:
+            return
         text = printable(text)
         if self._console.is_terminal:
             text = wrapped(text, self._console.width)
@@ -161,7 +163,8 @@ class Terminal:
         found = event.comparison
         for level in found.levels:
             self._line(f"  {event.change} {level_line(level)}", _VERDICTS[level.verdict])
-        self._line(f"  {event.change} mechanism: {found.mechanism_says}", "dim")
+        says = found.mechanism_says.removeprefix("mechanism ")
+        self._line(f"  {event.change} mechanism: {says}", "dim")
         style = "bold green" if found.kept else "bold yellow"
         self._line(f"  {event.change} {'kept' if found.kept else 'not kept'}: {found.why}", style)
 
@@ -232,6 +235,8 @@ def _one_line(
             return f"Leadline · {', '.join(hosts)} · {mode} · {recorded} · session {thread}", "bold"
         case ToolStarted():
             return f"  {event.call} {_asked(event)}", "cyan"
+        case ChangeMoved(change=change) if change.status in ("approved", "applied"):
+            return "", ""  # the decision and the step have lines of their own
         case ChangeMoved(change=change):
             return f"  {change.id} {change.status}: {edit(change)}", "magenta"
         case SystemNote(text=text) | Failed(error=text):
