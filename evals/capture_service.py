@@ -9,13 +9,11 @@ from itertools import pairwise
 from statistics import fmean, median
 from typing import Any, Final
 
-from agent.events import Judged
-from agent.state import Change, Level
+from evals import capture_trials
 from evals.capture_answers import answers
 from evals.capture_journal import Entry, not_a_template
 from evals.capture_units import Engine
 from evals.captured_host import HostRecord
-from evals.settings_match import plain_setting, plain_value
 
 _LIVE: Final = (
     (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "{time:%Y-%m-%d %H:%M:%S}"),
@@ -48,18 +46,20 @@ def service(record: HostRecord, engine: Engine, lines: Sequence[Entry]) -> Descr
     made = Described({})
     measured = [one for _, one in record.benchmarks if one.get("port") == engine.port and one.get("runs")]
     first = measured[0] if measured else None
-    rules: dict[str, Any] = {"recorded": _as_found(record, engine, lines, first, made)}
+    rules: dict[str, Any] = {"recorded": _as_found(record, engine, first, made)}
     if first is not None and (single := _single(first)):
         rules["one-request"] = single
-    for judged in record.judged:
-        if record.changes[judged.change].unit == engine.unit:
-            rules |= _after(record, judged, rules["recorded"])
-    for change, said in record.failed.items():
-        if record.changes[change].unit == engine.unit:
-            rules[f"with-{change.lower()}"] = {
-                "when": _conditions(record, change),
-                "exit": {"text": not_a_template("\n".join(said)), "code": 1},
-            }
+    trials = capture_trials.rules(record, engine.unit, rules["recorded"])
+    if (log := _log(record, engine, lines, first)) and trials:
+        # what it printed in another state was not recorded, and must not be what it printed in this one
+        rules["recorded-log"] = {
+            "when": {"all": [{"not": one["when"]} for one in trials.values()]},
+            "log": log,
+        }
+        made.missing.append(f"the log lines of {engine.unit} under load after a change")
+    elif log:
+        rules["recorded-log"] = {"log": log}
+    rules |= trials
     flags = set(word.partition("=")[0] for word in engine.argv)
     made.fields = {
         "api": engine.api,
@@ -82,7 +82,7 @@ def _model(engine: Engine) -> str:
 
 
 def _as_found(
-    record: HostRecord, engine: Engine, lines: Sequence[Entry], first: dict[str, Any] | None, made: Described
+    record: HostRecord, engine: Engine, first: dict[str, Any] | None, made: Described
 ) -> dict[str, Any]:
     """Return the rule that always holds: the service as it was found."""
     rule: dict[str, Any] = {}
@@ -93,7 +93,6 @@ def _as_found(
         rule |= _pace(first, engine)
     gpu = _gpu(record, first)
     rule |= {"gpu": gpu} if gpu else {}
-    rule |= {"log": log} if (log := _log(record, engine, lines, first)) else {}
     told = answers(record, engine.port)
     series = {name: value for name, value in _series(first).items() if "/metrics" not in told}
     rule |= {"answers": told} if told else {}
@@ -181,56 +180,3 @@ def _series(first: Mapping[str, Any] | None) -> dict[str, float]:
         for name, value in row.items()
         if isinstance(value, int | float) and not _OWN_METRICS.search(name)
     }
-
-
-def _conditions(record: HostRecord, change: str) -> dict[str, Any]:
-    """Return when a state that was tried is in force, by the process's own flags and variables."""
-    made: dict[str, Any] = {}
-    for name in record.in_force[change]:
-        made |= _condition(record.changes[name])
-    return made
-
-
-def _after(record: HostRecord, judged: Judged, found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the rule, by its name, for the state after a change that was measured."""
-    after = [one for one in record.measured if one.change == judged.change and one.phase == "after"]
-    levels = after[-1].measurement.levels if after else []
-    steps = {level.concurrency: _step(level) for level in levels if level.throughput}
-    if not steps:
-        return {}
-    rule: dict[str, Any] = {"when": _conditions(record, judged.change), "step_ms": {"at": steps}}
-    powers = [level.power_w for level in levels if level.power_w]
-    if powers and found.get("gpu"):
-        rule["gpu"] = {**found["gpu"], "power_w": max(powers)}
-    effective = judged.comparison.effective
-    answers = {
-        path: _changed(answer, effective.name, effective.after)
-        for path, answer in found.get("answers", {}).items()
-        if effective is not None and isinstance(answer, dict)
-    }
-    return {f"with-{judged.change.lower()}": rule | ({"answers": answers} if answers else {})}
-
-
-def _step(level: Level) -> float:
-    """Return the milliseconds of a step from the decode speed of all requests together."""
-    return round(1000.0 * level.concurrency / fmean(level.throughput), 3)
-
-
-def _condition(change: Change) -> dict[str, Any]:
-    """Return when a change is in force, by the process's own flag or variable."""
-    name = change.setting if change.setting.startswith("-") else f"${change.setting}"
-    value = plain_value(change.to_value)
-    if value is None or value is True:
-        return {name: bool(value)}
-    return {name: int(value) if isinstance(value, float) and value.is_integer() else change.to_value}
-
-
-def _changed(answer: Mapping[str, Any], name: str, value: Any) -> dict[str, Any]:
-    """Return an answer in which a setting has another value, wherever it stands."""
-    made = {key: value if plain_setting(key) == plain_setting(name) else item for key, item in answer.items()}
-    inner = made.get("internal_states")
-    if isinstance(inner, list):
-        made["internal_states"] = [
-            _changed(one, name, value) if isinstance(one, dict) else one for one in inner
-        ]
-    return made
