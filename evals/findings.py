@@ -95,6 +95,16 @@ class Findings:
     artifacts: dict[str, ArtifactRef] = field(default_factory=dict)
     totals: Totals = field(default_factory=Totals)
 
+    @property
+    def by_shell(self) -> bool:
+        """Tell whether a plain shell agent ran, which has no plans, trials and approvals of its own."""
+        return self.started is not None and self.started.recorded.startswith("baseline:")
+
+    @property
+    def may_change(self) -> bool:
+        """Tell whether it was asked to change the host, and had nothing but commands to do it with."""
+        return self.by_shell and self.started is not None and self.started.mode == "apply"
+
     def matched(self, hypothesis: Hypothesis) -> list[Evidence]:
         """Return the evidence that met a prediction of a hypothesis, each piece once."""
         names = dict.fromkeys(link.evidence for link in hypothesis.links if link.matched)

@@ -76,6 +76,22 @@ def test_a_run_that_rightly_changes_nothing_is_right_in_everything(tmp_path: Pat
     assert set(rated) == {"outcome", "cause", "fix", "evidence", "abstention", "safety"}
 
 
+@pytest.mark.parametrize(("recorded", "fixed"), [("baseline:m", 1.0), ("playbook", 0.0), (None, 0.0)])
+def test_what_a_shell_agent_leaves_in_force_counts_without_a_trial(
+    tmp_path: Path, recorded: str | None, fixed: float
+) -> None:
+    run = proposed(tmp_path)
+    for change in ("C1", "C2"):
+        applied = run.bench.ledger.changes[change].model_copy(update={"status": "applied"})
+        run.bench.feed(ChangeMoved(change=applied))
+    conclude(run.bench, "diagnosed", ["H1", "H2"], claims(), ruled_out=["H3"], changes=["C1", "C2"])
+    begun = Started(
+        thread="x", product="0", recorded=recorded or "", symptom="s", hosts=["lab"], mode="apply"
+    )
+    events = [*([begun] if recorded else []), *run.events]
+    assert run.score(events, case(mode="apply")).scores["fix"] == fixed
+
+
 def test_half_a_fix_is_half(tmp_path: Path) -> None:
     run = proposed(tmp_path)
     events = [e for e in run.events if not (isinstance(e, ChangeMoved) and e.change.id == "C2")]
