@@ -89,7 +89,7 @@ def test_what_a_shell_agent_leaves_in_force_counts_without_a_trial(
         thread="x", product="0", recorded=recorded or "", symptom="s", hosts=["lab"], mode="apply"
     )
     events = [*([begun] if recorded else []), *run.events]
-    assert run.score(events, case(mode="apply")).scores["fix"] == fixed
+    assert run.score(events, case({"mode": "apply"})).scores["fix"] == fixed
 
 
 def test_half_a_fix_is_half(tmp_path: Path) -> None:
