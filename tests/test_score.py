@@ -88,8 +88,8 @@ def test_what_a_shell_agent_leaves_in_force_counts_without_a_trial(
     begun = Started(
         thread="x", product="0", recorded=recorded or "", symptom="s", hosts=["lab"], mode="apply"
     )
-    events = [event for event in run.events if not isinstance(event, Started)]
-    events = [*([begun] if recorded else []), *events]
+    rest: list[Event] = [event for event in run.events if not isinstance(event, Started)]
+    events = [begun, *rest] if recorded else rest
     assert run.score(events, case({"mode": "apply"})).scores["fix"] == fixed
 
 
