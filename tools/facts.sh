@@ -6,6 +6,7 @@ LC_ALL=C
 PATH=$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 export LC_ALL PATH
 ROOT=$1
+MENTIONS='sglang|vllm|ollama|llama[-_.]?(server|cpp)'
 NL='
 '
 has() { command -v "$1" >/dev/null 2>&1; }
@@ -189,7 +190,7 @@ unit() { # NAME
 unit_files() { # print unit files and drop-ins on disk that mention an engine
   set +f
   for d in /etc/systemd/system /run/systemd/system /usr/local/lib/systemd/system /usr/lib/systemd/system; do
-    grep -lE 'sglang|vllm' "$d"/*.service "$d"/*.service.d/*.conf 2>/dev/null
+    grep -lE "$MENTIONS" "$d"/*.service "$d"/*.service.d/*.conf 2>/dev/null
   done
 }
 
@@ -204,7 +205,7 @@ units() { # KNOWN: units that own an engine process, and those whose name or tex
   unset IFS
   if has systemctl; then
     listed=$($T systemctl list-units --type=service --all --plain --no-legend --no-pager 2>&1) || printf '%s\n' "$listed" | send systemd
-    names="$names$NL$(printf '%s\n' "$listed" | sed -n 's/^[^A-Za-z0-9]*\([^ ]*\.service\) .*/\1/p' | grep -E 'sglang|vllm')"
+    names="$names$NL$(printf '%s\n' "$listed" | sed -n 's/^[^A-Za-z0-9]*\([^ ]*\.service\) .*/\1/p' | grep -E "$MENTIONS")"
     names=$(printf '%s\n' "$names" | grep -v '@\.service$' | grep . | sort -u)
     printf '%s\n' "$names" | send units
     IFS=$NL

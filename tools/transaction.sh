@@ -66,10 +66,17 @@ look() {
 field() { printf '%s\n' "$shown" | sed -n "s/^$1=//p"; }
 
 healthy() {
+    case $(http_code /health) in
+    2??) return 0 ;;
+    404) case $(http_code /v1/models) in 2??) return 0 ;; esac ;; # Ollama has no /health
+    esac
+    return 1
+}
+http_code() {
     if have curl; then
-        curl -fs -m 5 -o /dev/null "http://127.0.0.1:$port/health"
+        curl -s -m 5 -o /dev/null -w '%{http_code}' "http://127.0.0.1:$port$1"
     else
-        wget -q -T 5 -O /dev/null "http://127.0.0.1:$port/health"
+        wget -q -S -T 5 -O /dev/null "http://127.0.0.1:$port$1" 2>&1 | sed -n 's/^ *HTTP[^ ]* \([0-9]*\).*/\1/p' | tail -n 1
     fi 2>/dev/null
 }
 

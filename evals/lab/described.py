@@ -14,6 +14,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from evals.lab import described_rules
 
 Api = Literal["vllm", "sglang", "llamacpp", "ollama"]
+Reason = Literal[
+    "sw_power_cap", "hw_slowdown", "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown"
+]
+"""Reasons of a driver for lower clocks, as nvidia-smi names them."""
 Number = float | Annotated[str, Field(pattern=r"^@[\w.]+$", description="``@name``: a value by its name.")]
 
 
@@ -51,6 +55,11 @@ class Gpu(_Part):
     power_w: Number = Field(default=300.0, description="While it works; idle the hardware's `idle_w`.")
     utilization: Number = 95.0
     clock_mhz: Number | None = Field(default=None, description="While it works; default the highest.")
+    first: Number = Field(default=0.0, description="Index of the first GPU it holds.")
+    reasons: dict[Reason, Number] = Field(
+        default_factory=dict,
+        description="What slows the clocks while it works -> microseconds already counted before its start.",
+    )
 
 
 class Log(_Part):
@@ -86,6 +95,7 @@ class Effect(_Part):
 
     start: str = Field(default="", description="Lines printed while it starts, in the order of the rules.")
     ready_s: Number | None = Field(default=None, description="Seconds from its start until it answers.")
+    silent_s: Number | None = Field(default=None, description="More seconds until then, after its last line.")
     exit: Exit | None = None
     step_ms: Step | Number | None = None
     tokens_per_step: Number | None = Field(default=None, description="With drafts, more than one on average.")
@@ -99,6 +109,10 @@ class Effect(_Part):
     gpu: Gpu | None = None
     throttled: Number | None = Field(default=None, description="Share of CPU periods cut off while it works.")
     log: list[Log] = Field(default_factory=list)
+    writes: dict[str, int] = Field(
+        default_factory=dict,
+        description="Path (a template) -> KiB it keeps there once ready; nothing where there is no room.",
+    )
     metrics: dict[str, Number] = Field(default_factory=dict, description="More series for /metrics.")
     answers: dict[str, Any] = Field(default_factory=dict, description="Path of a GET -> JSON or text.")
 
@@ -153,6 +167,13 @@ class Service(_Part):
         return self
 
 
+class Disk(_Part):
+    """Give a file system of its own: its real size, and what lies on it."""
+
+    mib: int = Field(ge=1, le=64)
+    holds: dict[str, int] = Field(default_factory=dict, description="Path below it -> KiB.")
+
+
 class HostFacts(_Part):
     """Say what the host is besides its GPUs; what is left out is as on the machine the lab runs on."""
 
@@ -161,3 +182,6 @@ class HostFacts(_Part):
     cpu_model: str = "AMD EPYC 9354 32-Core Processor"
     memory_gib: float | None = Field(default=None, gt=0, description="MemTotal of /proc/meminfo.")
     shm_mib: int | None = Field(default=None, ge=1, le=256, description="Real size of /dev/shm.")
+    disks: dict[Annotated[str, Field(pattern=r"^/(data|srv|home/lab|var)/[\w./-]+$")], Disk] = Field(
+        default_factory=dict, description="Where it is mounted -> what it is; no files of `files` below it."
+    )

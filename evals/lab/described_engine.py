@@ -94,8 +94,13 @@ class Engine:
 
     @property
     def busy(self) -> bool:
-        """Tell whether any request runs or is in prefill."""
-        return bool(self.running or self.entering)
+        """Tell whether it works: a request runs, is in prefill, or is worked on in vain."""
+        return bool(self.running or self.entering or self.stalled)
+
+    @property
+    def stalled(self) -> bool:
+        """Tell whether the rules keep requests waiting for ever."""
+        return bool(self.waiting and self.effect.get("stall"))
 
     @property
     def used_tokens(self) -> int:
@@ -104,7 +109,7 @@ class Engine:
 
     def refresh(self) -> dict[str, Any]:
         """Judge the rules anew and return what holds now."""
-        live = self.machine.live
+        live, first = self.machine.live, list(self.waiting)[:1]
         pool = self._limit("kv_tokens") if live else None
         live |= {
             "running": len(self.running) + len(self.entering),
@@ -114,10 +119,10 @@ class Engine:
             "pid": os.getpid(),
             "step": self.counts.steps,
             "kv_usage": self.used_tokens / pool if pool else 0.0,
-            "prompt_tokens": sum(r.prompt_tokens for r in self.entering or self.running),
+            "prompt_tokens": sum(r.prompt_tokens for r in self.entering or self.running or first),
         }
-        first = next(iter((*self.running, *self.entering, *self.waiting)), None)
-        self.machine.request = first.body if first is not None else {}
+        asking = next(iter((*self.running, *self.entering, *first)), None)
+        self.machine.request = asking.body if asking is not None else {}
         self.effect = described_rules.merged(self._rules, self.machine)
         return self.effect
 
@@ -215,6 +220,8 @@ class Engine:
             self._begin_prefill(taken, now)
         elif self.waiting:
             self._admit_at = now + _RECHECK_S
+        if self.stalled:
+            self._reporter.look(self.effect["log"], self.machine, now)
 
     def _take(self) -> list[Request]:
         taken: list[Request] = []
@@ -233,14 +240,17 @@ class Engine:
             request.cached = self._cached(request)
         self.entering = taken
         self.refresh()
+        fresh = sum(request.prompt_tokens - request.cached for request in taken)
+        self._prefill_at = now + (self.prefill_s(fresh) + self._step_s()) * self._factor()
+        self.counts.prompted += sum(request.prompt_tokens for request in taken)
+
+    def prefill_s(self, fresh: int) -> float:
+        """Return the seconds in which so many tokens of prompts are read, noise left out."""
         spec = {"tokens_s": 8000.0, "chunk": 8192, "chunk_ms": 0.0, **(self.effect.get("prefill") or {})}
         tokens_s, chunk, chunk_ms = (
             float(self.machine.number(spec[name])) for name in ("tokens_s", "chunk", "chunk_ms")
         )
-        fresh = sum(request.prompt_tokens - request.cached for request in taken)
-        work = fresh / max(tokens_s, 1e-3) + math.ceil(fresh / max(chunk, 1.0)) * chunk_ms / 1000
-        self._prefill_at = now + (work + self._step_s()) * self._factor()
-        self.counts.prompted += sum(request.prompt_tokens for request in taken)
+        return fresh / max(tokens_s, 1e-3) + math.ceil(fresh / max(chunk, 1.0)) * chunk_ms / 1000
 
     def _cached(self, request: Request) -> int:
         """Return how many prompt tokens the prefix cache holds: all but the last of a prompt seen before."""

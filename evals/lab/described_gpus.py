@@ -28,10 +28,16 @@ class DescribedGpus(GpuState):
         self._machine = machine
         self._noise = Noise(seed=1, relative=0.02)
         self._spec: Mapping[str, Any] = {}
+        self._slowed_s = 0.0
+        self._busy_since: float | None = None
 
     def show(self, spec: Mapping[str, Any] | None, busy: bool) -> None:
         """Say what the rules give now, and whether the service works."""
         self._spec = spec or {}
+        now = time.monotonic()
+        if self._busy_since is not None:
+            self._slowed_s += now - self._busy_since
+        self._busy_since = now if busy and spec else None
         self.load(1.0 if busy and spec else 0.0)
 
     def _value(self, name: str, default: float) -> float:
@@ -40,14 +46,16 @@ class DescribedGpus(GpuState):
 
     def _gpus(self, share: float) -> list[dict[str, Any]]:
         hardware = self._hardware
-        used = int(self._value("count", 1.0)) if self._spec and self._phase != "stopped" else 0
+        count = int(self._value("count", 1.0)) if self._spec and self._phase != "stopped" else 0
+        first = int(self._value("first", 0.0))
         rows = []
         for index in range(hardware.count):
-            mine = share if index < used else 0.0
+            used = first <= index < first + count
+            mine = share if used else 0.0
             drawn = random.Random(f"{index}:{mine:.3f}").gauss(0.0, self._noise.relative) if mine else 0.0
             power = hardware.idle_w + (self._value("power_w", 300.0) - hardware.idle_w) * mine
             clock = self._value("clock_mhz", float(hardware.max_sm_clock_mhz))
-            held = self._value("memory_mib", 0.0) if index < used else 3.0
+            held = self._value("memory_mib", 0.0) if used else 3.0
             rows.append(
                 {
                     "index": index,
@@ -56,9 +64,20 @@ class DescribedGpus(GpuState):
                     "memory_used_mib": round(min(held, hardware.memory_mib)),
                     "sm_clock_mhz": round(clock if mine else hardware.idle_sm_clock_mhz),
                     "pstate": "P1" if mine else "P8",
+                    **self._slowed(used, bool(mine)),
                 }
             )
         return rows
+
+    def _slowed(self, used: bool, busy: bool) -> dict[str, Any]:
+        """Return what slows a GPU now, and the microseconds in which it was slowed so far."""
+        spec = self._spec.get("reasons") or {} if used else {}
+        if not spec:
+            return {}
+        counted = {
+            name: round(float(self._machine.number(us)) + self._slowed_s * 1e6) for name, us in spec.items()
+        }
+        return {"reasons": sorted(spec) if busy else [], "counted_us": counted}
 
 
 class ControlGroup:
@@ -79,7 +98,14 @@ class ControlGroup:
         self._write("cgroup.procs", f"{os.getpid()}\n")
         self._write("cpu.max", f"{'max' if quota is None else round(quota * 100_000)} 100000\n")
         self._write("memory.max", f"{self._machine.unit.get('MemoryMax', 'max')}\n")
+        cpus = self._machine.unit.get("AllowedCPUs", "")
+        self._write("cpuset.cpus", f"{cpus}\n")
+        self._write("cpuset.cpus.effective", f"{cpus or self._all_cpus()}\n")
         self._count()
+
+    def _all_cpus(self) -> str:
+        count = int(self._machine.of("host.cpus") or os.cpu_count() or 1)
+        return f"0-{count - 1}" if count > 1 else "0"
 
     def show(self, busy: bool, throttled: Any) -> None:
         """Say whether the service works now, and in which share of its periods it is cut off."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shlex
 import signal
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from evals.lab import tenants
 from evals.lab.described_engine import Engine
 from evals.lab.described_gpus import ControlGroup, DescribedGpus
 from evals.lab.described_ollama import OllamaServer
@@ -65,6 +68,7 @@ class Life:
         self.group = ControlGroup(str(facts["unit"]), self.machine)
         hardware = facts["hardware"]
         self.gpus = DescribedGpus(hardware, self.machine, facts["state_file"]) if hardware else None
+        self.machine.live["tenants"] = len(tenants.present(hardware or {}))
         self.stop = asyncio.Event()
 
     async def run(self) -> int:
@@ -81,6 +85,7 @@ class Life:
                 for line in self.machine.fill(effect["exit"]["text"]).splitlines():
                     self.log.raw(line)
                 return int(effect["exit"]["code"])
+            self._write(effect.get("writes") or {})
             return await self._serve()
         finally:
             self.group.remove()
@@ -99,7 +104,8 @@ class Life:
             if await self._told(seconds * 0.8 / len(lines) if place else 0.0):
                 return True
             self.log.raw(line)
-        return await self._told(seconds * (0.2 if lines else 1.0))
+        silent = float(self.machine.number(effect.get("silent_s")) or 0.0)
+        return await self._told(seconds * (0.2 if lines else 1.0) + silent)
 
     async def _told(self, seconds: float) -> bool:
         try:
@@ -107,6 +113,17 @@ class Life:
         except TimeoutError:
             return False
         return True
+
+    def _write(self, wanted: Mapping[str, int]) -> None:
+        """Keep files for the next start; as drivers do, say nothing where there is no room."""
+        for name, kib in wanted.items():
+            path = Path(self.machine.fill(name)).expanduser()
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(bytes(kib << 10))
+            except OSError:
+                with contextlib.suppress(OSError):
+                    path.unlink(missing_ok=True)
 
     async def _serve(self) -> int:
         engine = Engine(self.service, self.machine, self.log.raw)

@@ -58,9 +58,11 @@ def render(api: str, engine: Engine, model: str) -> str:
     rows = [(name, kind, more.pop(name, value)) for name, kind, value in _STYLES[api](engine)]
     rows += [(name, "counter" if name.endswith("_total") else "gauge", value) for name, value in more.items()]
     quoted = model.replace("\\", "\\\\").replace('"', '\\"')
-    labels = "" if api == "llamacpp" else f'{{engine="0",model_name="{quoted}"}}'
+    labels = "" if api == "llamacpp" else f'engine="0",model_name="{quoted}"'
     lines = []
-    for name, kind, value in rows:
+    for series, kind, value in rows:
+        name, _, own = series.rstrip("}").partition("{")
+        held = ",".join(filter(None, (labels, own)))
         lines += [f"# HELP {name} As the engine names it.", f"# TYPE {name} {kind}"]
-        lines.append(f"{name}{labels} {float(value)}")
+        lines.append(f"{name}{{{held}}} {float(value)}" if held else f"{name} {float(value)}")
     return "\n".join(lines) + "\n"

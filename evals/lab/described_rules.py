@@ -3,6 +3,7 @@
 A name is one of: ``--flag`` of the process's own command line, ``$VARIABLE`` of its environment, ``/path`` of
 the host (with ``#REGEX``: what the first group finds in it), ``unit.Setting`` of its unit as it was started,
 ``host.fact``, ``request.field`` of a request's body, or a value: one of the scenario's own, or of `LIVE`.
+A path may be a template: ``{folder}/index``, also with a leading ``~``.
 """
 
 from __future__ import annotations
@@ -16,8 +17,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from evals.lab.inside.limits import numbers
+
 LIVE = ("running", "waiting", "requests", "uptime_s", "cpu_quota", "pid", "prompt_tokens", "tokens_s",
-        "prompt_tokens_s", "kv_usage", "step", "version", "site")  # fmt: skip
+        "prompt_tokens_s", "kv_usage", "step", "version", "site", "tenants",
+        "allowed_cpus")  # fmt: skip
 """Values every service has; those in the middle are of the present moment."""
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "eq": lambda a, b: bool(a == b),
@@ -101,6 +105,8 @@ class Machine:
 
     def of(self, name: str) -> Any:
         """Return what a name stands for; None when there is no such thing here."""
+        if "{" in name.partition("#")[0]:
+            name = str(Path(self.fill(name)).expanduser())
         if name in self.values:
             return next((v for v in map(self._source, self.values[name]) if v is not None), None)
         if name.startswith("--"):
@@ -117,6 +123,8 @@ class Machine:
             return plain(self.unit[rest]) if rest in self.unit else None
         if dot and kind in ("host", "request"):
             return self._inside(self.host if kind == "host" else self.request, rest)
+        if name == "allowed_cpus":
+            return len(numbers(str(self.unit.get("AllowedCPUs", "")))) or self.host.get("cpus")
         return self._quota() if name == "cpu_quota" else self.live.get(name)
 
     def _source(self, source: Any) -> Any:

@@ -60,6 +60,11 @@ class Hardware:
     driver: str = "580.95.05"
     max_sm_clock_mhz: int = 2430
     idle_sm_clock_mhz: int = 180
+    max_memory_clock_mhz: int = 12481
+    lost: tuple[int, ...] = ()
+    """GPUs by index that the driver counts and that no longer answer."""
+    tenants: tuple[Mapping[str, Any], ...] = ()
+    """Other processes on GPUs: ``process`` (pattern of its command line), ``gpu``, ``memory_mib``."""
 
 
 @dataclass(frozen=True, slots=True)

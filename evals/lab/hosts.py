@@ -213,7 +213,7 @@ def _start(
 ) -> Lab:
     from compileall import compile_dir
 
-    from evals.lab import history, layout
+    from evals.lab import history, layout, layout_host
 
     compile_dir(Path(__file__).parent, maxlevels=1, quiet=2)  # inside the sandbox it is read-only
     python = layout.Interpreter()
@@ -237,6 +237,8 @@ def _start(
             "host_key": host_key,
             "authorized_key": authorized,
             "enabled": [name for name, unit in scenario.units.items() if unit.enabled],
+            "edited": {name: unit.edited for name, unit in scenario.units.items() if unit.edited},
+            "disks": layout_host.disk_files(scenario.host),
             "ready": scenario.ready.model_dump() if scenario.ready else None,
             "idle_s": idle_s,
             "hardware": layout.hardware(scenario),

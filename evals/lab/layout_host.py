@@ -94,12 +94,20 @@ def mounts(scenario: Scenario, root: Path, python: Path) -> list[str]:
     for closed in scenario.unreadable:
         if closed not in scenario.files:
             words += ["--perms", "0000", "--tmpfs", closed]
+    for place, disk in scenario.host.disks.items():
+        words += ["--size", str(disk.mib << 20), "--perms", "0755", "--tmpfs", place]
     words += ["--symlink", str(python), "/run/lab/p"]
     for name in ("d", "pyvenv.cfg"):
         words += ["--ro-bind", str(root / "lab" / name), f"/run/lab/{name}"]
     for name in dict.fromkeys(PurePosixPath(path).name for path in scenario.program_paths):
         words += ["--ro-bind", str(python), f"/run/lab/exe/{name}"]
     return words
+
+
+def disk_files(host: HostFacts) -> dict[str, int]:
+    """Return what process 1 writes on the host's own file systems: path -> KiB."""
+    disks = host.disks.items()
+    return {f"{place}/{name}": kib for place, disk in disks for name, kib in disk.holds.items()}
 
 
 def _sys(scenario: Scenario, root: Path) -> list[str]:

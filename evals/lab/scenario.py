@@ -70,6 +70,9 @@ class Unit(_Part):
     launch: Launch | None = None
     enabled: bool = True
     dropins: dict[str, str] = Field(default_factory=dict)
+    edited: str = Field(
+        default="", description="What its file holds since the service was started; not loaded since."
+    )
 
     @model_validator(mode="after")
     def _launch_is_used(self) -> Unit:

@@ -60,6 +60,9 @@ async def _bring_up(services: Services, config: dict[str, Any], report: Report) 
     """Start the enabled services and report when the one that matters answers."""
     from evals.lab.inside.services import JobFailed
 
+    for path, kib in config["disks"].items():
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_bytes(bytes(kib << 10))
     for name in config["enabled"]:
         try:
             await services.start(services.get(name))
@@ -72,6 +75,8 @@ async def _bring_up(services: Services, config: dict[str, Any], report: Report) 
                 report.say(f"failed {service.name} did not start: {_last_line(services, service.name)}")
                 return
             await asyncio.sleep(_POLL_S)
+    for name, text in config["edited"].items():
+        Path("/etc/systemd/system", name).write_text(text)
     report.say("ready")
     services.journal.echo = None
     os.close(report.descriptor)

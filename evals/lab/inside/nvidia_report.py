@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-import uuid
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+
+from evals.lab.inside.nvidia_gpu import REASONS, Gpu
 
 _LEGEND = """
 Legend:
@@ -23,18 +22,18 @@ Performance State: {gpu.pstate}
 Clocks Event Reasons
     Idle: {gpu.idle_word}
     Applications Clocks Setting: Not Active
-    SW Power Cap: Not Active
-    HW Slowdown: Not Active
-        HW Thermal Slowdown: Not Active
-        HW Power Brake Slowdown: Not Active
+    SW Power Cap: {on[sw_power_cap]}
+    HW Slowdown: {on[hw_slowdown]}
+        HW Thermal Slowdown: {on[hw_thermal_slowdown]}
+        HW Power Brake Slowdown: {on[hw_power_brake_slowdown]}
     Sync Boost: Not Active
-    SW Thermal Slowdown: Not Active
+    SW Thermal Slowdown: {on[sw_thermal_slowdown]}
 Clocks Event Reasons Counters
-    SW Power Capping: 0 us
+    SW Power Capping: {us[sw_power_cap]} us
     Sync Boost: 0 us
-    SW Thermal Slowdown: 0 us
-    HW Thermal Slowdown: 0 us
-    HW Power Braking: 0 us
+    SW Thermal Slowdown: {us[sw_thermal_slowdown]} us
+    HW Thermal Slowdown: {us[hw_thermal_slowdown]} us
+    HW Power Braking: {us[hw_power_brake_slowdown]} us
 """,
     "POWER": """
 GPU Power Readings
@@ -53,7 +52,7 @@ Clocks
     Memory: {gpu.memory_clock_mhz} MHz
 Max Clocks
     SM: {gpu.max_sm_clock_mhz} MHz
-    Memory: 12481 MHz
+    Memory: {gpu.max_memory_clock_mhz} MHz
 """,
     "TEMPERATURE": """
 Temperature
@@ -96,98 +95,6 @@ Processes{gpu.process_row}
 """The sections of ``-q``, before a GPU's values are put in."""
 
 
-@dataclass(frozen=True, slots=True)
-class Gpu:
-    """Hold one GPU as it is now."""
-
-    index: int
-    count: int
-    name: str
-    driver: str
-    cuda: str
-    capability: str
-    memory_mib: int
-    power_limit_w: float
-    max_sm_clock_mhz: int
-    power_w: float
-    utilization: int
-    memory_used_mib: int
-    sm_clock_mhz: int
-    memory_clock_mhz: int
-    pstate: str
-    pid: int
-
-    @classmethod
-    def of(cls, index: int, hardware: Mapping[str, Any], live: Mapping[str, Any] | None, pid: int) -> Gpu:
-        """Build a GPU from the scenario's hardware and the engine's state; idle without the latter."""
-        row = live or {}
-        major, minor = hardware["capability"]
-        pstate = str(row.get("pstate", "P8"))
-        return cls(
-            index=index,
-            count=int(hardware["count"]),
-            name=str(hardware["gpu_name"]),
-            driver=str(hardware["driver"]),
-            cuda=str(hardware["cuda"]),
-            capability=f"{major}.{minor}",
-            memory_mib=int(hardware["memory_mib"]),
-            power_limit_w=float(hardware["power_limit_w"]),
-            max_sm_clock_mhz=int(hardware["max_sm_clock_mhz"]),
-            power_w=float(row.get("power_w", float(hardware["idle_w"]) / 2)),
-            utilization=int(row.get("utilization", 0)),
-            memory_used_mib=int(row.get("memory_used_mib", 2)),
-            sm_clock_mhz=int(row.get("sm_clock_mhz", hardware["idle_sm_clock_mhz"])),
-            memory_clock_mhz=405 if pstate == "P8" else 12481,
-            pstate=pstate,
-            pid=pid if live else 0,
-        )
-
-    @property
-    def uuid(self) -> str:
-        """Return an id that is stable for the host."""
-        return f"GPU-{uuid.uuid5(uuid.NAMESPACE_OID, f'{self.name} {self.index}')}"
-
-    @property
-    def bus_id(self) -> str:
-        """Return the PCI address; two GPUs a root port."""
-        return f"00000000:{(0x01, 0x11, 0x21, 0x31, 0x81, 0x91, 0xA1, 0xB1)[self.index % 8]:02X}:00.0"
-
-    @property
-    def idle(self) -> bool:
-        """Tell whether nothing runs on it."""
-        return self.utilization == 0
-
-    @property
-    def idle_word(self) -> str:
-        """Return whether being idle holds its clocks down, as the tool says it."""
-        return "Active" if self.idle else "Not Active"
-
-    @property
-    def memory_free_mib(self) -> int:
-        """Return the memory that nothing has taken."""
-        return self.memory_mib - self.memory_used_mib
-
-    @property
-    def memory_utilization(self) -> int:
-        """Return the share of time in which memory is read or written, in per cent."""
-        return self.utilization // 2
-
-    @property
-    def temperature_left(self) -> int:
-        """Return the degrees left until it slows down."""
-        return 92 - self.temperature
-
-    @property
-    def process_row(self) -> str:
-        """Return what follows the title of its processes."""
-        return f"\n    Process ID: {self.pid}" if self.pid else ": None"
-
-    @property
-    def temperature(self) -> int:
-        """Return degrees Celsius, following the power drawn."""
-        return 28 + int(self.power_w / 14)
-
-
 def summary(gpus: list[Gpu], process_name: Callable[[int], str]) -> str:
     """Return the table that is printed without options."""
     head = gpus[0]
@@ -216,12 +123,12 @@ def summary(gpus: list[Gpu], process_name: Callable[[int], str]) -> str:
         f"| {' GPU   GI   CI              PID   Type   Process name                       GPU Memory':<87} |"
     )
     lines.append("|" + "=" * 89 + "|")
-    busy = [gpu for gpu in gpus if gpu.pid]
-    for gpu in busy:
-        name = process_name(gpu.pid)
-        row = f" {gpu.index:>3}   N/A  N/A {gpu.pid:>16}      C   {name:<34} {gpu.memory_used_mib:>7}MiB"
+    apps = [(gpu.index, app) for gpu in gpus for app in gpu.apps]
+    for index, app in apps:
+        name = process_name(app.pid)
+        row = f" {index:>3}   N/A  N/A {app.pid:>16}      C   {name:<34} {app.memory_mib:>7}MiB"
         lines.append(f"| {row:<87} |")
-    if not busy:
+    if not apps:
         lines.append(f"| {' No running processes found':<87} |")
     lines.append("+" + "-" * 89 + "+")
     return "\n".join(lines) + "\n"
@@ -255,7 +162,12 @@ def _row(name: str, value: str) -> str:
 
 def _section(gpu: Gpu, section: str) -> list[tuple[str, str]]:
     """Return the names, indented as they are printed, and values of a section; a title has no value."""
-    text = _SECTIONS.get(section.strip(), "").format(gpu=gpu, limit=f"{gpu.power_limit_w:.2f} W")
+    text = _SECTIONS.get(section.strip(), "").format(
+        gpu=gpu,
+        limit=f"{gpu.power_limit_w:.2f} W",
+        on={name: gpu.active(name) for name in REASONS},
+        us={name: gpu.counted_us.get(name, 0) for name in REASONS},
+    )
     split = (line.partition(": ") for line in text.splitlines() if line)
     return [(name, value) for name, _, value in split]
 

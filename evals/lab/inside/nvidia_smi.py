@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import re
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from evals.lab import tenants
 from evals.lab.inside.control import Output
-from evals.lab.inside.nvidia_report import Gpu, report, summary, topology
+from evals.lab.inside.nvidia_fields import app_fields, gpu_fields, process_name, remapped_rows
+from evals.lab.inside.nvidia_gpu import App, Gpu
+from evals.lab.inside.nvidia_report import report, summary, topology
 
 _OPTIONS_WITH_VALUE = (
     "-i",
@@ -40,84 +40,8 @@ _SECTIONS = (
 _CHANGES = ("-pm", "-pl", "-lgc", "-rgc", "-lmc", "-rmc", "-r", "-ac", "-rac", "-mig", "-e", "-c", "-p")
 
 
-_FIELDS = """
-index {gpu.index}
-count {gpu.count}
-name {gpu.name}
-uuid {gpu.uuid}
-serial [N/A]
-driver_version {gpu.driver}
-pci.bus_id {gpu.bus_id}
-compute_cap {gpu.capability}
-timestamp {now}
-persistence_mode Enabled
-compute_mode Default
-pstate {gpu.pstate}
-utilization.gpu {gpu.utilization} [%]
-utilization.memory {gpu.memory_utilization} [%]
-memory.total {gpu.memory_mib} [MiB]
-memory.used {gpu.memory_used_mib} [MiB]
-memory.free {gpu.memory_free_mib} [MiB]
-memory.reserved 0 [MiB]
-temperature.gpu {gpu.temperature}
-temperature.memory N/A
-power.draw {gpu.power_w:.2f} [W]
-power.draw.instant {gpu.power_w:.2f} [W]
-power.draw.average {gpu.power_w:.2f} [W]
-power.limit {gpu.power_limit_w:.2f} [W]
-power.default_limit {gpu.power_limit_w:.2f} [W]
-power.min_limit 300.00 [W]
-power.max_limit {gpu.power_limit_w:.2f} [W]
-enforced.power.limit {gpu.power_limit_w:.2f} [W]
-clocks.sm {gpu.sm_clock_mhz} [MHz]
-clocks.gr {gpu.sm_clock_mhz} [MHz]
-clocks.mem {gpu.memory_clock_mhz} [MHz]
-clocks.max.sm {gpu.max_sm_clock_mhz} [MHz]
-clocks.max.gr {gpu.max_sm_clock_mhz} [MHz]
-clocks.max.mem 12481 [MHz]
-clocks_event_reasons.active {reasons}
-clocks_throttle_reasons.active {reasons}
-clocks_event_reasons.gpu_idle {gpu.idle_word}
-clocks_event_reasons.sw_power_cap Not Active
-clocks_event_reasons.hw_slowdown Not Active
-clocks_event_reasons.sw_thermal_slowdown Not Active
-clocks_event_reasons.hw_thermal_slowdown Not Active
-clocks_event_reasons.hw_power_brake_slowdown Not Active
-pcie.link.gen.current {link}
-pcie.link.gen.max 5
-pcie.link.width.current 16
-pcie.link.width.max 16
-ecc.mode.current Enabled
-ecc.errors.corrected.volatile.total 0
-ecc.errors.uncorrected.volatile.total 0
-fan.speed [N/A] [%]
-mig.mode.current Disabled
-vbios_version 98.02.2E.00.03
-"""
-"""The fields of ``--query-gpu``: name, value, and the unit in brackets where one is printed."""
-
-_ALIASES = {
-    "gpu_name": "name", "gpu_uuid": "uuid", "gpu_bus_id": "pci.bus_id", "clocks.current.sm": "clocks.sm",
-    "clocks.current.memory": "clocks.mem", "clocks.current.graphics": "clocks.gr",
-    "clocks.max.graphics": "clocks.max.gr", "clocks.max.memory": "clocks.max.mem",
-}  # fmt: skip
-_UNIT = re.compile(r"(.*) \[(%|MiB|W|MHz)\]")
-
-
-def gpu_fields(gpu: Gpu) -> dict[str, tuple[str, str]]:
-    """Return the fields of ``--query-gpu`` with value and unit."""
-    text = _FIELDS.format(
-        gpu=gpu,
-        now=time.strftime("%Y/%m/%d %H:%M:%S.000", time.gmtime()),
-        reasons="0x0000000000000001" if gpu.idle else "0x0000000000000000",
-        link="1" if gpu.idle else "5",
-    )
-    rows: dict[str, tuple[str, str]] = {}
-    for line in text.strip().splitlines():
-        name, _, value = line.partition(" ")
-        unit = _UNIT.fullmatch(value)
-        rows[name] = (unit[1], unit[2]) if unit else (value, "")
-    return {**rows, **{alias: rows[name] for alias, name in _ALIASES.items()}}
+_LOST = 15
+"""Exit code when a GPU has fallen off the bus."""
 
 
 @dataclass(slots=True)
@@ -152,7 +76,12 @@ class NvidiaSmi:
         state = self._state()
         live = {row["index"]: row for row in state.get("gpus", ())}
         hardware = self.hardware
-        return [Gpu.of(i, hardware, live.get(i), state.get("pid", 0)) for i in range(int(hardware["count"]))]
+        pid = state.get("pid", 0)
+        others = tenants.present(hardware)
+        return [
+            Gpu.of(i, hardware, live.get(i), pid, [one for one in others if one.gpu == i])
+            for i in range(int(hardware["count"]))
+        ]
 
     def _state(self) -> dict[str, Any]:
         try:
@@ -186,19 +115,26 @@ class NvidiaSmi:
             first = False
 
     def _once(self, options: Mapping[str, str], gpus: list[Gpu], output: Output) -> int:
-        if "-L" in options or "--list-gpus" in options:
-            output.out("".join(f"GPU {g.index}: {g.name} (UUID: {g.uuid})\n" for g in gpus))
+        lost = [gpu for gpu in gpus if gpu.index in (self.hardware.get("lost") or ())]
+        listed = "-L" in options or "--list-gpus" in options
+        if listed:
+            whole = (g for g in gpus if g not in lost)
+            output.out("".join(f"GPU {g.index}: {g.name} (UUID: {g.uuid})\n" for g in whole))
+        if lost:
+            output.out(f"Unable to determine the device handle for GPU {lost[0].bus_id[4:]}: Unknown Error\n")
+            return _LOST
+        if listed:
             return 0
         for name, rows in (
             ("--query-gpu", [gpu_fields(gpu) for gpu in gpus]),
-            ("--query-compute-apps", [_app_fields(gpu) for gpu in gpus if gpu.pid]),
-            ("--query-remapped-rows", [_remapped(gpu) for gpu in gpus]),
+            ("--query-compute-apps", [app_fields(gpu, app) for gpu in gpus for app in gpu.apps]),
+            ("--query-remapped-rows", [remapped_rows(gpu) for gpu in gpus]),
         ):
             if name in options:
                 known = (
                     gpu_fields(gpus[0])
                     if name == "--query-gpu"
-                    else {**_app_fields(gpus[0]), **_remapped(gpus[0])}
+                    else {**app_fields(gpus[0], App(0, 0)), **remapped_rows(gpus[0])}
                 )
                 return _csv(options[name], options.get("--format", ""), rows, known, output)
         if "-q" in options or "--query" in options:
@@ -211,7 +147,7 @@ class NvidiaSmi:
         if unknown:
             output.out("Invalid combination of input arguments. Please run 'nvidia-smi -h' for help.\n")
             return 2
-        output.out(summary(gpus, _process_name))
+        output.out(summary(gpus, process_name))
         return 0
 
 
@@ -272,35 +208,3 @@ def _csv(
         ]
         output.out(", ".join(values) + "\n")
     return 0
-
-
-def _app_fields(gpu: Gpu) -> dict[str, tuple[str, str]]:
-    fields = {
-        "pid": (str(gpu.pid), ""),
-        "process_name": (_process_name(gpu.pid), ""),
-        "used_memory": (str(max(gpu.memory_used_mib - 4, 0)), "MiB"),
-        "gpu_uuid": (gpu.uuid, ""),
-        "gpu_name": (gpu.name, ""),
-        "gpu_bus_id": (gpu.bus_id, ""),
-    }
-    return {**fields, "name": fields["process_name"], "used_gpu_memory": fields["used_memory"]}
-
-
-def _remapped(gpu: Gpu) -> dict[str, tuple[str, str]]:
-    zero = ("0", "")
-    return {
-        "gpu_bus_id": (gpu.bus_id, ""),
-        "gpu_uuid": (gpu.uuid, ""),
-        "remapped_rows.correctable": zero,
-        "remapped_rows.uncorrectable": zero,
-        "remapped_rows.pending": zero,
-        "remapped_rows.failure": zero,
-    }
-
-
-def _process_name(pid: int) -> str:
-    try:
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    except OSError:
-        return "[Not Found]"
-    return os.fsdecode(words[0])

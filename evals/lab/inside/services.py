@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import resource
 import signal
 import time
 import uuid
@@ -12,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
-from evals.lab.inside import unitfile
+from evals.lab.inside import limits, unitfile
 from evals.lab.inside.children import Child, Children
 from evals.lab.inside.journal import Journal
 from evals.lab.inside.unitfile import UnitFile
@@ -214,7 +213,7 @@ class Services:
             self._refuse(service, "exit-code", f"{service.name}: Failed with result 'exit-code'.")
         finally:
             os.close(write_end)
-        _limit(child.pid, service.unit)
+        limits.apply(child.pid, service.unit)
         service.exec_pid, service.exec_argv, service.started_at = child.pid, argv, time.time()
         service.exit_code, service.exited_at = "", 0.0
         task = asyncio.create_task(self._capture(service.name, Path(argv[0]).name, child.pid, read_end))
@@ -297,16 +296,3 @@ class Services:
 
     def _log(self, service: Service, text: str, priority: int = 6) -> None:
         self.journal.add(text, unit=service.name, priority=priority)
-
-
-def _limit(pid: int, unit: UnitFile) -> None:
-    """Apply ``LimitNOFILE`` as far as this sandbox may: never above its own hard limit."""
-    wanted = unit.last("Service.LimitNOFILE").partition(":")[0]
-    if not wanted.isdigit():
-        return
-    try:
-        _, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-        limit = min(int(wanted), hard)
-        resource.prlimit(pid, resource.RLIMIT_NOFILE, (limit, limit))
-    except (ProcessLookupError, PermissionError):
-        return
