@@ -27,19 +27,24 @@ Row = dict[str, Any]
 class _Told:
     """Hold what earlier rows told that later ones repeat."""
 
-    calls: dict[str, Any] = field(default_factory=dict)
+    calls: dict[str, str] = field(default_factory=dict)
+    """Arguments as they were written, by the id of the call."""
     refs: dict[str, Row] = field(default_factory=dict)
 
     def note(self, row: Row) -> None:
         """Remember the calls of a turn, and the artifacts that a result or a trial kept."""
         for call in row.get("tool_calls", ()):
-            try:
-                self.calls[call["id"]] = json.loads(call["arguments"])
-            except ValueError:
-                self.calls.pop(call["id"], None)
+            self.calls[call["id"]] = call["arguments"]
         for ref in [row.get("artifact"), *row.get("artifacts", ())]:
             if isinstance(ref, dict):
                 self.refs[ref["handle"]] = ref
+
+    def arguments(self, call: str) -> Any:
+        """Return what the arguments of a call say; None when they are not JSON."""
+        try:
+            return json.loads(self.calls[call])
+        except ValueError:
+            return None
 
     def citation(self, handle: str, lines: Any, quote: str) -> Row:
         """Return a whole citation, its fields in their order."""
@@ -49,7 +54,8 @@ class _Told:
 
     def concluded(self, conclusion: Row) -> str | None:
         """Return the call that made a conclusion, if it made just this one."""
-        for ident, arguments in reversed(self.calls.items()):
+        for ident in reversed(self.calls):
+            arguments = self.arguments(ident)
             if isinstance(arguments, dict) and arguments.get("summary") == conclusion["summary"]:
                 try:
                     return ident if _conclusion(arguments) == conclusion else None
@@ -68,7 +74,7 @@ def pack_rows(rows: Iterable[Row], index: Index) -> Iterator[bytes]:
     told = _Told()
     for row in rows:
         packed = pack(row, index)
-        if row["type"] == "tool_started" and row["arguments"] == told.calls.get(row["tool_call_id"], ...):
+        if row["type"] == "tool_started" and row["arguments"] == told.arguments(row["tool_call_id"]):
             packed["arguments"] = {CALL: row["tool_call_id"]}
         elif row["type"] == "conclusion_checked" and (ident := told.concluded(row["conclusion"])):
             packed["conclusion"] = {CALL: ident}
@@ -98,9 +104,9 @@ def unpack_rows(lines: Iterable[bytes], find: Lookup, path: Path) -> Iterator[Ro
 def _restore(row: Row, told: _Told) -> None:
     kind = row.get("type")
     if kind == "tool_started" and CALL in row.get("arguments", ()):
-        row["arguments"] = told.calls[row["arguments"][CALL]]
+        row["arguments"] = told.arguments(row["arguments"][CALL])
     elif kind == "conclusion_checked" and CALL in row.get("conclusion", ()):
-        row["conclusion"] = _conclusion(told.calls[row["conclusion"][CALL]])
+        row["conclusion"] = _conclusion(told.arguments(row["conclusion"][CALL]))
     for holder, place in _holders(row):
         short = holder[place]
         if CITE in short:

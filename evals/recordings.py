@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -12,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agent.config import Settings
 from agent.errors import TranscriptError, UsageError
-from agent.events import Event
+from agent.events import Event, Judged, Measured, ToolFinished
 from agent.models.replay import Recording
 from agent.transcript import parse_lines
 from evals.case import Scorer
@@ -112,10 +114,11 @@ def load(name: str, folder: Path = FOLDER, cache_dir: Path | None = None) -> Rec
     Artifacts are read, and the source that they quote is filled in, only when they are asked for.
     """
     path = path_of(name, folder)
-    events = list(parse_lines(rows(name, folder, cache_dir), path))
     store = store_of(folder, cache_dir)
-    check_artifacts(events, store, path)
-    return Recording.of(events, store, path)
+    with _not_collecting():
+        events = list(parse_lines(rows(name, folder, cache_dir), path))
+        check_artifacts(events, store, path)
+        return Recording.of(events, store, path)
 
 
 def check_artifacts(events: list[Event], store: PackedStore, path: Path) -> None:
@@ -132,11 +135,11 @@ def check_artifacts(events: list[Event], store: PackedStore, path: Path) -> None
 
 def references(event: Event) -> Iterator[tuple[str, ArtifactRef]]:
     """Yield the artifacts that an event brings, with the field of each."""
-    one = getattr(event, "artifact", None)
-    if isinstance(one, ArtifactRef):
-        yield "artifact.sha256", one
-    for place, ref in enumerate(getattr(event, "artifacts", ())):
-        yield f"artifacts.{place}.sha256", ref
+    if isinstance(event, Measured | Judged):
+        yield "artifact.sha256", event.artifact
+    elif isinstance(event, ToolFinished):
+        for place, ref in enumerate(event.artifacts):
+            yield f"artifacts.{place}.sha256", ref
 
 
 def unpack_to(name: str, out: Path, folder: Path = FOLDER, cache_dir: Path | None = None) -> int:
@@ -182,6 +185,18 @@ def dump_about(wanted: About) -> str:
 
     data: Mapping[str, Any] = wanted.model_dump(mode="json", exclude_defaults=True)
     return yaml.safe_dump(dict(data), sort_keys=False, allow_unicode=True, width=100)
+
+
+@contextmanager
+def _not_collecting() -> Iterator[None]:
+    """Keep the garbage collector away while many objects without cycles come to be."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 @cache
