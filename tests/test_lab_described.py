@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from pydantic import ValidationError
 
-from evals.lab.described import Service
+from evals.lab.described import Rule, Service
 from evals.lab.described_engine import Engine
 from evals.lab.described_rules import Machine, check, flags, merged, step_ms
+from evals.lab.scenario import Scenario
 from evals.lab.simulator_batches import Finish, Request
 from evals.lab.simulator_text import TokenStream
 
@@ -158,3 +162,17 @@ def test_drafts_bring_several_tokens_a_step() -> None:
 def test_a_stalled_service_takes_requests_and_runs_none() -> None:
     engine, ends = asyncio.run(drive(service(rules={"always": {"stall": True}}), requests=1, tokens=2))
     assert ends == [None] and engine.machine.live["waiting"] == 1
+
+
+def test_the_page_of_scenarios_holds_every_field_in_a_scenario_that_is_valid() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "scenarios.md").read_text()
+    (block,) = re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    found = Scenario.model_validate({"name": "page", **yaml.safe_load(block)})
+    (described,) = found.services.values()
+    assert set(Service.model_fields) == described.model_fields_set
+    told = {name for rule in described.rules.values() for name in rule.model_fields_set}
+    assert set(Rule.model_fields) == told
+    given = set(Scenario.model_fields) - found.model_fields_set
+    assert given == {"engine", "model_dir"}
+    facts = found.services["vllm.service"].model_dump(mode="json", exclude_none=True)
+    assert json.dumps(facts)
