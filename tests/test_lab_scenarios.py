@@ -13,7 +13,8 @@ from agent.errors import UsageError
 from evals.lab import history
 from evals.lab.engine_facts import Scenario as Facts
 from evals.lab.inside import unitfile
-from evals.lab.scenario import FOLDER, Scenario, load, merge, names, span
+from evals.lab.past import span
+from evals.lab.scenario import FOLDER, Scenario, load, merge, names
 from tests.lab_fixtures import TINY, tiny
 
 PACKAGE = "/opt/sglang/venv/lib/python3.11/site-packages/sglang"

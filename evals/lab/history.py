@@ -13,7 +13,8 @@ from typing import Any
 from evals.lab import cost_model
 from evals.lab.engine_facts import Cost
 from evals.lab.engine_facts import Scenario as Facts
-from evals.lab.scenario import Line, Load, Scenario, span
+from evals.lab.past import Line, Load, span
+from evals.lab.scenario import Scenario
 from evals.lab.simulator_launch import hybrid_model
 from evals.lab.simulator_log import decode_line, prefill_line
 
