@@ -221,6 +221,8 @@ class Engine:
         elif self.waiting:
             self._admit_at = now + _RECHECK_S
         if self.stalled:
+            tokens_s = (self.effect.get("prefill") or {}).get("tokens_s", 0.0)
+            self.counts.prompted += round(float(self.machine.number(tokens_s)) * _RECHECK_S)
             self._reporter.look(self.effect["log"], self.machine, now)
 
     def _take(self) -> list[Request]:
