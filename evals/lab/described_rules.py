@@ -208,12 +208,12 @@ def _compared(how: str, value: Any, operand: Any) -> bool:
 
 
 _LISTS = ("log",)
-_TABLES = ("metrics", "answers")
+_TABLES = ("metrics", "answers", "writes")
 
 
 def merged(rules: Sequence[Mapping[str, Any]], machine: Machine) -> dict[str, Any]:
     """Return what the rules that hold say together: a later one wins, lines and tables add up."""
-    out: dict[str, Any] = {"log": [], "metrics": {}, "answers": {}}
+    out: dict[str, Any] = {"log": [], "metrics": {}, "answers": {}, "writes": {}}
     for rule in _holding(rules, machine):
         for key, value in rule.items():
             if key == "when" or value is None:
