@@ -18,7 +18,6 @@ from tools.facts_view import Seen
 from tools.launch_line import HIDDEN
 
 _HEADER = re.compile(r"^# (/\S+)$", re.MULTILINE)
-_MASK = re.compile(r"<masked:([a-z0-9_]+):[0-9a-f]{6}>")
 _PORTS: Final[dict[Api, int]] = {"sglang": 30000, "vllm": 8000, "llamacpp": 8080, "ollama": 11434}
 _PROGRAMS: Final[dict[str, Api]] = {
     "ollama": "ollama",
@@ -165,10 +164,10 @@ def _joined(text: str) -> list[str]:
 
 
 def here(text: str) -> str:
-    """Return a host's text for the lab: its one account and home, and words in place of what is hidden."""
+    """Return a host's text for the lab: its one account and home, and one word for what is hidden."""
     text = re.sub(r"/home/[\w.-]+", f"/home/{_USER}", text)
     text = re.sub(r"(?m)^(\s*(?:User|Group)=).*$", rf"\g<1>{_USER}", text)
-    return _MASK.sub(r"hidden-\1", text.replace(HIDDEN, "hidden"))
+    return text.replace(HIDDEN, "hidden")
 
 
 def _needs(text: str, made: Units) -> None:

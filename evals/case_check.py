@@ -75,20 +75,36 @@ def _place(proof: Proof, where: Scenario, cache: Path) -> Iterator[str]:
         yield f"evidence: {proof.id}: the scenario pins no package, so no source of {proof.package} is there"
         return
     name, version = where.package.name, where.package.version
-    if regions.package_folder(name, version, cache) is None:
+    folder = regions.package_folder(name, version, cache)
+    if folder is None:
         return  # it is fetched the first time a lab of it comes up
-    file = regions.package_file(name, version, proof.path, cache)
-    if file is None:
-        yield f"evidence: {proof.id}: {name} {version} has no file, or several, that end in {proof.path}"
-        return
-    if proof.symbol:
-        lines = regions.symbol_lines(name, version, proof.path, proof.symbol, cache)
-        if lines == (0, 0):
+    files = _files(folder, proof.path)
+    if not files:
+        yield f"evidence: {proof.id}: {name} {version} has no file that ends in {proof.path}"
+    elif proof.symbol:
+        found = [regions.symbol_lines(name, version, file, proof.symbol, cache) for file in files]
+        where_defined = [lines for lines in found if lines not in (None, (0, 0))]
+        if not where_defined:
             yield f"evidence: {proof.id}: {proof.path} of {name} {version} defines no {proof.symbol}"
-        elif lines and proof.lines and not (lines[0] <= proof.lines[1] and proof.lines[0] <= lines[1]):
-            yield f"evidence: {proof.id}: {proof.symbol} stands at {lines[0]} to {lines[1]}, not at its lines"
-    if proof.lines and proof.lines[1] > len(file.read_bytes().splitlines()):
+        elif proof.lines and not any(_overlap(lines, proof.lines) for lines in where_defined if lines):
+            yield f"evidence: {proof.id}: {proof.symbol} does not stand at lines {proof.lines}"
+    elif proof.lines and not any(proof.lines[1] <= _length(folder / file) for file in files):
         yield f"evidence: {proof.id}: {proof.path} ends before line {proof.lines[1]}"
+
+
+def _files(folder: Path, end: str) -> list[str]:
+    """Return the files of a package whose path ends so, as seen from its folder."""
+    tail = end.lstrip("/")
+    paths = (file.relative_to(folder).as_posix() for file in folder.rglob(Path(tail).name) if file.is_file())
+    return sorted(path for path in paths if path == tail or path.endswith(f"/{tail}"))
+
+
+def _length(file: Path) -> int:
+    return len(file.read_bytes().splitlines())
+
+
+def _overlap(left: tuple[int, int], right: tuple[int, int]) -> bool:
+    return left[0] <= right[1] and right[0] <= left[1]
 
 
 def check(names: Sequence[str], cache: Path) -> dict[str, list[str]]:

@@ -72,8 +72,6 @@ def make(settings: Settings, source: str, *, name: str | None, out: Path, force:
     """Write the files of a new case; raise one `LeadlineError` where it cannot be made."""
     thread = _thread(settings, source)
     events = read_events(thread / "transcript.jsonl")
-    if not events:
-        raise UsageError(f"{thread / 'transcript.jsonl'} is empty", do="name an investigation that has ended")
     started = events[0]
     assert isinstance(started, Started)  # the reader accepts nothing else first
     neutral = _neutral(thread, events, started)

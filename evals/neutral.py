@@ -44,17 +44,17 @@ _OWNER: Final = re.compile(rb"(?m)^owner=\S+ +\d+ (\S+) (\S+) ")
 _ID: Final = re.compile(rb"\b(?:uid|gid|groups|User|Group)=(?:\d+\()?([A-Za-z_][A-Za-z0-9_.-]*)")
 _IPV4: Final = re.compile(rb"(?<![\w.=_-])(?<!ersion )(?<!ersion: )\d{1,3}(?:\.\d{1,3}){3}(?![\w.]|-\d)")
 _IPV4_SET: Final = re.compile(rb"(?<==)\d{1,3}(?:\.\d{1,3}){3}(?![\w.])")
-_LISTED: Final = re.compile(rb"(?m)^\S*[A-Za-z]\S*[ \t]+(?:\d{1,3}\.){3}\d{1,3}[ \t]*$")
+_LISTED: Final = re.compile(rb"(?m)^[A-Za-z][\w.+-]{0,99}[ \t]{1,60}(?:\d{1,3}\.){3}\d{1,3}[ \t]*$")
 """A line of a list of packages, whose last column is a version and no address."""
 _IPV6: Final = re.compile(
-    rb"(?i)(?<![\w:])(?:fe[89ab][0-9a-f]|f[cd][0-9a-f]{2}|[23][0-9a-f]{3}):[0-9a-f:]+(?![\w:])"
+    rb"(?i)(?<![\w:])(?:fe[89ab][0-9a-f]|f[cd][0-9a-f]{2}|[23][0-9a-f]{3}):[0-9a-f:]{1,40}(?![\w:])"
 )
 _HEX: Final = re.compile(rb"(?<![0-9A-Fa-f])([0-9A-F]{32}|[0-9A-F]{8})(?=:[0-9A-F]{4}\b)")
 """An address as /proc/net/tcp prints it."""
 _MAC: Final = re.compile(rb"(?i)(?<![\w:])(?:[0-9a-f]{2}:){5}[0-9a-f]{2}(?![\w:])")
 _GPU: Final = "GPU-{:08d}-0000-0000-0000-000000000000"
 _UUID: Final = re.compile(rb"(?i)\bGPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
-_AT: Final = re.compile(rb"(?i)(?<![\w/@.])[a-z_][\w.+-]*@[a-z0-9][\w-]*(?:\.[\w-]+)*")
+_AT: Final = re.compile(rb"(?i)(?<![\w/@.])[a-z_][\w.+-]{0,63}@[a-z0-9][\w-]{0,62}(?:\.[\w-]{1,63}){0,8}")
 """An account at a host, or a mail address."""
 _MACHINES: Final = re.compile(rb"(?i)(?<=://)[a-z][a-z0-9-]*(?=[:/]\d*)")
 """A host's bare name in a URL; public ones have a dot."""

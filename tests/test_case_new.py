@@ -1,0 +1,408 @@
+"""A finished investigation becomes a case: of a lab, of a real host, of a host that lies; not when broken."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from agent.config import Settings
+from agent.errors import LeadlineError, UsageError
+from evals import case as cases
+from evals import case_check, recordings
+from evals.capture_scenario import capture_scenario
+from evals.captured_host import gather, hosts_of
+from evals.case_new import make
+from evals.case_skeleton import draft
+from evals.findings import fold
+from evals.lab import scenario as scenarios
+from evals.score import score
+from tests.case_parts import Output, investigate, thread_of
+from tests.lab_fixtures import lab_settings, running
+from tools.artifacts import ArtifactStore
+
+SYMPTOM = "PP8 decode is slow: 24 tok/s, GPUs at 85 W of 600 W"
+UNIT = b"""# /etc/systemd/system/sglang.service
+[Unit]
+Description=SGLang # not: a comment, {pid} *alias & "quotes" 'and' `more`
+
+[Service]
+User=alice
+WorkingDirectory=/home/alice/serve
+EnvironmentFile=/etc/default/sglang
+Environment=HF_TOKEN=hf_abcdefghijklmnopqrstuvwxyz012345
+Environment="GREETING=!!python/object/apply:os.system ['true']"
+ExecStart=/home/alice/venv/bin/python -m sglang.launch_server --model-path /models/m \\
+    --disable-cuda-graph --port 30000
+
+# /etc/systemd/system/sglang.service.d/10-more.conf
+[Service]
+Environment=CUDA_VISIBLE_DEVICES=0
+"""
+CMDLINE = (
+    b"/home/alice/venv/bin/python\n-m\nsglang.launch_server\n--model-path\n/models/m\n--disable-cuda-graph\n"
+    b"--port\n30000\n"
+)
+OS = b"PRETTY_NAME=Debian\nid=uid=1000(alice) gid=1000(alice)\nhostname=gpu7\n/proc/stat:btime 1772000000\n"
+PACKAGE = (
+    b"root=\npackage_root=/home/alice/venv/lib/python3.11/site-packages/sglang\n"
+    b"site=/home/alice/venv/lib/python3.11/site-packages\ndist=sglang-0.5.11\ndist=torch-2.11.0\n"
+)
+ABOUT = (
+    b"owner=dr-xr-xr-x 9 alice alice 0 Nov 29 21:03 /proc/14\nstat=14 (python) S 1 14\n"
+    b"cgroup=0::/system.slice/sglang.service\n"
+)
+TCP = b"  sl  local\n   0: 07010A0A:7530 00000000:0000 0A 0 0 0 0 0\n"
+JOURNAL = (
+    b"2026-02-28T10:00:00+0000 gpu7 python[9]: [2026-02-28 10:00:00] bob@mail.example at 10.10.1.7 {pid}\n"
+    b"2026-02-28T10:00:01+0000 gpu7 python[9]: \x1b[31mred\xe2\x80\xae back: key=sk-abcdefghijklmnop1234\n"
+)
+
+
+def hostile() -> list[Output]:
+    """Return outputs of a host on which everything is meant to break something."""
+    return [
+        Output("systemctl cat sglang.service", UNIT),
+        Output("/proc/14/cmdline, one argument a line", CMDLINE),
+        Output("/etc/os-release, uname, uptime, load", OS),
+        Output("package of 14", PACKAGE),
+        Output("/proc/14: exe, cwd, stat, status, cgroup", ABOUT),
+        Output("/proc/net/tcp and tcp6", TCP),
+        Output("journal -u sglang.service -b", JOURNAL, tool="journal"),
+        _file("/srv/../etc/cron.d/x", b"* * * * * root true\n"),
+        _file("/etc/passwd", b"alice:x:1000:1000::/home/alice:/bin/sh\n"),
+        _file("/usr/lib/other", b"elsewhere\n"),
+        _file("/home/alice/notes.txt", b"--- \n%YAML 9\n\ttab: [\n\x07bell password=hunter2-and-more9\n"),
+        _file("/var/log/big.log", b"0123456789abcdef" * 4 * 1024 * 8 + b"\n"),
+        Output("lspci -v", b"00:01.0 VGA\n", tool="run", arguments={"command": "lspci -v"}),
+    ]
+
+
+def _file(path: str, data: bytes) -> Output:
+    return Output(path, data, tool="read_file", path=path, arguments={"path": path})
+
+
+def new(
+    thread: Path, out: Path, *words: str, settings: Settings | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run ``leadline case new``."""
+    command = [
+        str(Path(sys.executable).with_name("leadline")),
+        "case",
+        "new",
+        "--from",
+        str(thread),
+        "--out",
+        str(out),
+    ]
+    return subprocess.run([*command, *words], capture_output=True, text=True, check=False, timeout=100)
+
+
+def written(out: Path) -> dict[str, str]:
+    """Return every text that was written, by its path."""
+    return {str(path.relative_to(out)): path.read_text() for path in sorted(out.rglob("*.yaml"))} | {
+        str(path.relative_to(out)): path.read_text() for path in sorted(out.rglob("*.jsonl"))
+    }
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return lab_settings(tmp_path)
+
+
+@pytest.mark.lab
+@pytest.mark.slow
+async def test_a_lab_investigation_becomes_a_case_that_its_own_transcript_meets(
+    settings: Settings, tmp_path: Path
+) -> None:
+    with running("kimi-k26-pp8", settings) as lab:
+        session = await investigate(lab, settings, lab.name, SYMPTOM, scenario="kimi-k26-pp8")
+    out = tmp_path / "out"
+    made = make(settings, session.thread, name="mine", out=out, force=False)
+    case = cases.load(str(made.case))
+    assert (case.scenario, made.scenario) == ("kimi-k26-pp8", None)
+    assert {fix.setting for fix in case.fixes} == {"--disable-cuda-graph", "--pp-async-batch-depth"}
+    assert any(proof.symbol == "ModelRunner.init_device_graphs" for proof in case.evidence)
+    assert not list(case_check.problems(str(made.case), settings.cache_dir))
+    kept = recordings.load("mine", out / "transcripts")
+    rated = score(case, kept.events, kept.store, cache=settings.cache_dir)
+    assert rated.success and rated.scores["evidence"] == 1, rated.why
+
+
+@pytest.mark.lab
+@pytest.mark.slow
+async def test_a_real_host_becomes_a_scenario_on_which_the_same_evidence_is_found(
+    settings: Settings, tmp_path: Path
+) -> None:
+    with running("kimi-k26-pp8", settings) as lab:
+        first = await investigate(lab, settings, "carla@gpu7.corp.example", SYMPTOM)
+    out = tmp_path / "out"
+    made = make(settings, first.thread, name="theirs", out=out, force=False)
+    assert made.score is not None and made.score.success, made.score
+    assert not list(case_check.problems(str(made.case), settings.cache_dir))
+    for name, text in written(out).items():
+        assert not any(word in text for word in ("gpu7", "corp.example", "kimi-01", "carla")), name
+    case = cases.load(str(made.case))
+    with running(case.scenario, settings) as copy:
+        second = await investigate(copy, settings, copy.name, case.symptom, scenario=case.scenario)
+    store = ArtifactStore(second.folder / "artifacts")
+    again = score(case, second.events, store, cache=settings.cache_dir)
+    assert again.success, again.why
+    assert again.scores["evidence"] == 1, again.why
+    before = fold(first.events).conclusion
+    after = fold(second.events).conclusion
+    assert before is not None and after is not None and before.causes == after.causes
+
+
+def test_what_a_hostile_host_printed_stays_text_and_is_redacted(settings: Settings, tmp_path: Path) -> None:
+    thread = thread_of(tmp_path / "threads" / "x", hostile(), "--disable-cuda-graph")
+    made = make(settings, str(thread), name="odd", out=tmp_path / "out", force=False)
+    assert made.scenario is not None
+    plan = scenarios.load(str(made.scenario))
+    unit = plan.units["sglang.service"]
+    assert "Description=SGLang # not: a comment, {pid} *alias & \"quotes\" 'and' `more`" in unit.text
+    assert "!!python/object/apply:os.system ['true']" in unit.text
+    assert "HF_TOKEN=<masked:" in unit.text
+    assert unit.dropins == {"10-more.conf": "[Service]\nEnvironment=CUDA_VISIBLE_DEVICES=0\n"}
+    assert plan.venv == "/home/lab/venv" and "User=lab" in unit.text
+    assert plan.package is not None and plan.package.version == "0.5.11"
+    assert set(plan.files) == {
+        "/etc/default/sglang",
+        "/home/lab/serve/.recorded",
+        "/home/lab/notes.txt",
+        "/var/log/big.log",
+    }
+    assert len(plan.files["/var/log/big.log"]) <= 64 << 10
+    for name, text in written(tmp_path / "out").items():
+        assert not set(text) & {"\x1b", "\x07", "\u202e"}, name
+        for secret in ("hf_abcdef", "sk-abcdef", "hunter2", "alice", "gpu7", "bob@", "10.10.1.7", "07010A0A"):
+            assert secret not in text, (name, secret)
+
+
+def test_what_could_not_be_recorded_is_listed_and_printed(tmp_path: Path) -> None:
+    thread = thread_of(tmp_path / "threads" / "x", hostile(), "--disable-cuda-graph")
+    done = new(thread, tmp_path / "out", "--name", "odd")
+    assert done.returncode == 0, done.stderr
+    draft_text = (tmp_path / "out" / "cases" / "odd.yaml").read_text()
+    for told in (
+        "the speed of sglang.service: no benchmark was run, so it answers no request",
+        "/srv/../etc/cron.d/x: its path cannot be used",
+        "/etc/passwd: the lab host has its own",
+        "/usr/lib/other: a scenario's files do not go there",
+        "/var/log/big.log: all after its first 64 KiB",
+        "the output of: lspci -v",
+    ):
+        assert f"not recorded: {told}\n" in done.stdout
+        assert f"# not recorded: {told}\n" in draft_text
+    assert "Read every file before you share it" in done.stdout
+    assert "nothing in\n# here is true because the run said so" in draft_text
+
+
+def test_an_unknown_version_is_left_to_a_person(settings: Settings, tmp_path: Path) -> None:
+    outputs = hostile()
+    outputs[3] = Output("package of 14", PACKAGE.replace(b"0.5.11", b"0.4.77"))
+    thread = thread_of(tmp_path / "threads" / "x", outputs, "--disable-cuda-graph")
+    made = make(settings, str(thread), name="old", out=tmp_path / "out", force=False)
+    assert made.scenario is not None
+    assert scenarios.load(str(made.scenario)).package is None
+    assert any("package: {name: sglang, version: 0.4.77}" in one for one in made.todo)
+    assert "# TODO: package: {name: sglang, version: 0.4.77}" in made.scenario.read_text()
+
+
+def test_nothing_is_written_over_unless_asked_and_the_same_comes_out(tmp_path: Path) -> None:
+    thread = thread_of(tmp_path / "threads" / "x", hostile(), "--disable-cuda-graph")
+    out = tmp_path / "out"
+    assert new(thread, out, "--name", "odd").returncode == 0
+    before = written(out)
+    refused = new(thread, out, "--name", "odd")
+    assert refused.returncode == 2 and "exists; give another --name, or --force" in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
+    assert new(thread, out, "--name", "odd", "--force").returncode == 0
+    assert written(out) == before
+
+
+def test_files_go_where_evals_look_in_a_checkout(settings: Settings, tmp_path: Path) -> None:
+    thread = thread_of(tmp_path / "threads" / "x", hostile(), "--disable-cuda-graph")
+    (tmp_path / "evals" / "cases").mkdir(parents=True)
+    made = make(settings, str(thread), name="odd", out=tmp_path, force=False)
+    assert made.case == tmp_path / "evals" / "cases" / "odd.yaml"
+    assert made.scenario == tmp_path / "evals" / "lab" / "scenarios" / "odd.yaml"
+    assert made.transcript == tmp_path / "transcripts" / "odd.jsonl"
+    assert cases.load(str(made.case)).scenario == str(made.scenario.resolve())
+
+
+@pytest.mark.parametrize(
+    ("until", "says"),
+    [("outputs", "the investigation has not ended"), ("conclusion", "the investigation has not ended")],
+)
+def test_an_unfinished_investigation_gives_one_line(until: str, says: str, tmp_path: Path) -> None:
+    thread = thread_of(tmp_path / "threads" / "x", hostile(), "--disable-cuda-graph", until=until)
+    done = new(thread, tmp_path / "out")
+    assert done.returncode != 0 and not (tmp_path / "out").exists()
+    assert len(done.stderr.splitlines()) == 1 and says in done.stderr
+
+
+@pytest.mark.parametrize("broken", ["torn", "line", "artifact", "missing", "empty", "nothing cited"])
+def test_a_broken_investigation_gives_one_line(broken: str, tmp_path: Path) -> None:
+    quote = "--no-such-flag" if broken == "nothing cited" else "--disable-cuda-graph"
+    thread = thread_of(tmp_path / "threads" / "x", hostile(), quote)
+    file = thread / "transcript.jsonl"
+    says = {
+        "torn": "the last line is torn",
+        "line": f"{file}:3: ",
+        "artifact": "is missing or was changed",
+        "missing": "no transcript.jsonl lies there",
+        "empty": "the last line is torn",
+        "nothing cited": "cites nothing that can be found again",
+    }[broken]
+    if broken == "torn":
+        file.write_bytes(file.read_bytes()[:-20])
+    elif broken == "line":
+        rows = file.read_text().splitlines(keepends=True)
+        file.write_text("".join([*rows[:2], rows[2].replace("tool_started", "tool_strated"), *rows[3:]]))
+    elif broken == "artifact":
+        next((thread / "artifacts").iterdir()).write_bytes(b"other")
+    elif broken == "missing":
+        file.unlink()
+    elif broken == "empty":
+        file.write_bytes(b"")
+    done = new(thread, tmp_path / "out")
+    assert done.returncode != 0 and says in done.stderr, done.stderr
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_each_recording_of_our_own_drafts_a_case_or_says_why_not() -> None:
+    cache = Settings().cache_dir
+    drafted = []
+    for name in recordings.names():
+        kept = recordings.load(name)
+        try:
+            made = draft(
+                fold(kept.events), kept.store, name=name, scenario=kept.started.scenario or "", cache=cache
+            )
+        except UsageError as error:
+            assert "cites nothing that can be found again" in str(error), name
+            continue
+        case = cases.Case.model_validate({**made.fields, "name": name})
+        rated = score(case, kept.events, kept.store, cache=cache)
+        assert rated.scores["outcome"] == 1 and rated.scores["evidence"] == 1, (name, rated.why)
+        drafted.append(name)
+    assert {"founding-solved", "founding-fixed", "healthy-fine"} <= set(drafted)
+
+
+def test_changes_that_were_tried_are_recorded_with_what_they_did() -> None:
+    kept = recordings.load("founding-fixed")
+    (host,) = hosts_of(kept.events)
+    made = capture_scenario(gather(kept.events, kept.store, host), "fixed", "host-1")  # type: ignore[arg-type]
+    (service,) = made.fields["services"].values()
+    first, second = service["rules"]["with-c1"], service["rules"]["with-c2"]
+    assert first["when"] == {"--disable-cuda-graph": False}
+    assert second["when"] == {"--disable-cuda-graph": False, "--pp-async-batch-depth": 1}
+    steps = [
+        service["rules"]["recorded"]["step_ms"]["at"][8],
+        *(rule["step_ms"]["at"][8] for rule in (first, second)),
+    ]
+    assert steps == sorted(steps, reverse=True)
+    assert second["answers"]["/server_info"]["disable_cuda_graph"] is False
+    assert second["answers"]["/server_info"]["pp_async_batch_depth"] == 1
+    assert first["answers"]["/server_info"]["pp_async_batch_depth"] == 0
+
+
+def test_a_change_that_did_not_come_up_is_recorded_as_one_that_does_not() -> None:
+    kept = recordings.load("capturefails-rolled-back")
+    (host,) = hosts_of(kept.events)
+    made = capture_scenario(gather(kept.events, kept.store, host), "fails", "host-1")  # type: ignore[arg-type]
+    (service,) = made.fields["services"].values()
+    fails = [rule for rule in service["rules"].values() if "exit" in rule]
+    assert fails and "Capture cuda graph failed" in fails[0]["exit"]["text"]
+    assert fails[0]["when"]["--disable-cuda-graph"] is False
+
+
+def bad_case(tmp_path: Path, **more: Any) -> Path:
+    """Write a case that is right but for what is given."""
+    case = {
+        "description": "x",
+        "source": "made up",
+        "difficulty": 1,
+        "scenario": "kimi-k26-pp8",
+        "symptom": "slow",
+        "causes": [{"id": "a", "says": "Graphs are off.", "any": ["graphs?"]}],
+        "evidence": [
+            {
+                "id": "reader",
+                "kind": "source",
+                "package": "sglang",
+                "path": "model_executor/model_runner.py",
+                "symbol": "ModelRunner.init_device_graphs",
+            }
+        ],
+        "outcomes": ["diagnosed"],
+    }
+    file = tmp_path / "bad.yaml"
+    file.write_text(yaml.safe_dump({**case, **more}))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({}, None),
+        ({"scenario": "nowhere"}, "no scenario 'nowhere'"),
+        ({"scenario": "./there.yaml"}, "no scenario"),
+        ({"colour": "red"}, "colour: Extra inputs"),
+        ({"causes": [{"id": "a", "says": "Off.", "any": ["("]}]}, "is no pattern"),
+        ({"causes": [{"id": "a", "says": "Off.", "any": ["x*"]}]}, "stands in any text at all"),
+        ({"distractors": [{"id": "d", "any": ["graphs"]}]}, "stands in what the true cause a says"),
+        (
+            {"evidence": [{"id": "r", "kind": "source", "package": "sglang", "path": "no/such.py"}]},
+            "has no file that ends in no/such.py",
+        ),
+        (
+            {
+                "evidence": [
+                    {
+                        "id": "r",
+                        "kind": "source",
+                        "package": "sglang",
+                        "path": "model_executor/model_runner.py",
+                        "symbol": "ModelRunner.no_such",
+                    }
+                ]
+            },
+            "defines no ModelRunner.no_such",
+        ),
+    ],
+)
+def test_check_tells_what_is_wrong_with_a_case(
+    more: dict[str, Any], says: str | None, tmp_path: Path
+) -> None:
+    file = bad_case(tmp_path, **more)
+    command = [str(Path(sys.executable).with_name("leadline")), "case", "check", str(file), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
+    (problems,) = json.loads(done.stdout)["problems"].values()
+    assert done.returncode == (1 if says else 0), done.stdout
+    assert says is None or any(says in one for one in problems), problems
+
+
+def test_our_own_cases_have_nothing_wrong_that_a_program_can_see() -> None:
+    found = case_check.check(cases.names(), Settings().cache_dir)
+    assert found and not [text for texts in found.values() for text in texts]
+
+
+def test_a_scenario_beside_its_case_is_found_from_anywhere(tmp_path: Path) -> None:
+    file = bad_case(tmp_path, scenario="../scenarios/mine.yaml")
+    assert cases.load(str(file)).scenario == str(tmp_path.parent / "scenarios" / "mine.yaml")
+
+
+def test_an_id_that_is_none_is_refused(settings: Settings, tmp_path: Path) -> None:
+    with pytest.raises(LeadlineError, match="no thread nobody"):
+        make(settings, "nobody", name=None, out=tmp_path, force=False)
+    with pytest.raises(LeadlineError, match="not a name"):
+        thread = thread_of(tmp_path / "threads" / "x", hostile(), "--disable-cuda-graph")
+        make(settings, str(thread), name="../up", out=tmp_path, force=False)
