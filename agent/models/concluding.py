@@ -78,7 +78,8 @@ def build(case: Case) -> dict[str, Any]:
 def outcome_of(case: Case, causes: list[Lead], changes: list[str]) -> str:
     """Choose the outcome that the leads allow."""
     if causes:
-        return "diagnosed" if changes else "needs_person"
+        meant = all(lead.book.by_design for lead in causes)
+        return "diagnosed" if changes or meant else "needs_person"
     suspects = [lead for lead in case.leads if lead.book.role in ("cause", "odd")]
     looked = [lead for lead in suspects if lead.book.role == "cause"]
     fine = bool(looked) and all(case.statuses.get(lead.id) == "refuted" for lead in suspects)
@@ -180,6 +181,8 @@ def next_step(case: Case, outcome: str, causes: list[Lead]) -> str:
     """Say what to do next, and who."""
     if results.tried(case.changes):
         return results.next_step(case.changes)
+    if causes and all(lead.book.by_design for lead in causes):
+        return " ".join(lead.book.by_design for lead in causes)
     if outcome == "diagnosed":
         first = next((lead.book.change for lead in ordered_causes(case) if lead.book.change), None)
         shown = f" What shows that it works: {fill(first.mechanism, case.facts)}." if first else ""

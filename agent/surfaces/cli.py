@@ -216,7 +216,7 @@ def sessions_show(session: SessionArgument, json_: JsonOption = False) -> None:
 
 @sessions.command("validate")
 def sessions_validate(transcript: TranscriptArgument) -> None:
-    """Check a transcript, or the one in a folder, against the schema; name line and field of what is wrong."""
+    """Check a transcript, or that of a folder, against the schema; name line and field of what is wrong."""
     from agent.surfaces.records import validate
 
     validate(transcript)

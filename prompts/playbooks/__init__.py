@@ -144,6 +144,9 @@ class Playbook(_Strict):
     observed: list[Observed] = Field(default_factory=list)
     absences: list[Absence] = Field(default_factory=list)
     change: ChangeTemplate | None = None
+    by_design: str = Field(
+        default="", description="What to do instead, where what it states is meant to be so."
+    )
     inherent: list[Limit] = Field(default_factory=list)
     cautions: list[str] = Field(default_factory=list)
     if_open: str = Field(
