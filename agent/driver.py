@@ -12,6 +12,8 @@ from typing import Any
 
 import aiosqlite
 from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.runtime import RunControl
@@ -33,14 +35,11 @@ STEPS_OF_CHANGES = 300
 
 async def drive(work: Investigation, folder: Path, control: RunControl, *, spoken: bool) -> None:
     """Run until the graph ends; ``spoken`` says that a person has just said something."""
-    path = folder / "checkpoints.sqlite"
-    _set_aside_if_damaged(path)
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
     config: RunnableConfig = {
         "configurable": {"thread_id": folder.name},
         "recursion_limit": STEPS_A_TURN * (work.settings.max_turns + 2) + STEPS_OF_CHANGES,
     }
-    async with checkpoints(path) as saver:
+    async with _saver(folder, lasting=work.lasting) as saver:
         graph = build(saver)
         entry: GraphState | Command[Any] | None = await _entry(work, graph, config, spoken)
         durability: Durability = "sync" if work.mode == "apply" else "async"
@@ -69,6 +68,19 @@ def _decision(work: Investigation, interrupt: str) -> dict[str, str] | None:
         return None
     void(work, trial, "nobody decided before it expired")
     return {"decision": "void", "digest": ""}
+
+
+@asynccontextmanager
+async def _saver(folder: Path, *, lasting: bool) -> AsyncIterator[BaseCheckpointSaver[Any]]:
+    """Open the place for a thread's checkpoints: a file beside its transcript, or this process's memory."""
+    if not lasting:
+        yield InMemorySaver()
+        return
+    path = folder / "checkpoints.sqlite"
+    _set_aside_if_damaged(path)
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    async with checkpoints(path) as saver:
+        yield saver
 
 
 @asynccontextmanager

@@ -5,6 +5,7 @@ Only in mode ``apply`` does `act` lead to review and experiment.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -26,6 +27,11 @@ async def route(state: GraphState) -> str:
 
 def build(saver: BaseCheckpointSaver[Any]) -> Graph:
     """Return the graph over a place for its checkpoints."""
+    return _compiled().copy({"checkpointer": saver})
+
+
+@cache
+def _compiled() -> Graph:
     graph = StateGraph(GraphState, context_schema=Investigation)
     graph.add_node("orient", orient)
     graph.add_node("reason", reason)
@@ -40,4 +46,4 @@ def build(saver: BaseCheckpointSaver[Any]) -> Graph:
     graph.add_conditional_edges("review", route, ["experiment", "act"])
     graph.add_edge("experiment", "act")
     graph.add_conditional_edges("conclude", route, ["reason", END])
-    return graph.compile(checkpointer=saver)
+    return graph.compile()

@@ -44,6 +44,8 @@ class Investigation:
     ledger: Ledger = field(default_factory=Ledger)
     trials: Trials = field(default_factory=Trials)
     ports: Ports = field(default_factory=Ports.real)
+    lasting: bool = True
+    """False: its folder goes when it ends, so checkpoints are kept in memory alone."""
     cache: dict[str, Any] = field(default_factory=dict)
     """Shared by all tool calls of this process (see `ToolContext.cache`)."""
     exit_code: ExitCode = ExitCode.DONE

@@ -7,9 +7,12 @@ must begin and end where words and numbers do, so that ``--pp-size 8`` is not fo
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate, count
+from operator import add
 
 from agent.state import Citation, Cite
 from tools.artifacts import ArtifactStore
@@ -24,6 +27,12 @@ _SHOWN = 120
 def collapse(text: str) -> str:
     """Return ``text`` with runs of white space and NUL as one space, none at either end."""
     return " ".join(_TOKEN.findall(text))
+
+
+def line_starts(text: str) -> list[int]:
+    """Return where each line begins; only a line feed ends one."""
+    lengths = accumulate(map(len, text.split("\n")[:-1]), initial=0)
+    return list(map(add, lengths, count()))
 
 
 def _word(char: str) -> bool:
@@ -65,7 +74,7 @@ class StoredText:
 
     @cached_property
     def _line_starts(self) -> list[int]:
-        return [0, *(match.end() for match in re.finditer("\n", self.raw))]
+        return line_starts(self.raw)
 
     @property
     def last_line(self) -> int:
@@ -86,7 +95,7 @@ class StoredText:
         return self.raw[self._line_starts[max(begin, 0)] : stop]
 
     def _line_of(self, position: int) -> int:
-        return self.raw.count("\n", 0, position) + self.first_line
+        return bisect_right(self._line_starts, position) - 1 + self.first_line
 
     def find(self, quote: str) -> Iterator[Found]:
         """Yield every place where ``quote`` stands, in order."""

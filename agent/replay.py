@@ -100,8 +100,10 @@ async def replay(
         events = recording.trial(tool_call_id)
         for event in events:
             if isinstance(event, ToolFinished):
-                _copy(recording, store, event.artifacts)
+                store.take(event.artifacts)
         return events
+
+    store = RecordedOutputs(recording.store)
 
     with tempfile.TemporaryDirectory(prefix="leadline-replay-") as folder:
         session = Session.start(
@@ -110,11 +112,11 @@ async def replay(
             {name: ClosedHost(name) for name in recording.started.hosts},
             recording.started.symptom,
             recording.started.mode,
-            tools=recorded_tools(recording, tools if tools is not None else _registry()),
+            tools=recorded_tools(recording, store, tools if tools is not None else _registry()),
             redact=lambda data: data,  # everything was redacted when it was recorded
             ports=dataclasses.replace(Ports.real(), told=told),
+            recorded_outputs=store,
         )
-        store = ArtifactStore(session.folder / "artifacts")
         try:
             over = await _run(session, recording, report)
         finally:
@@ -125,7 +127,39 @@ async def replay(
     return report
 
 
-def recorded_tools(recording: Recording, tools: Mapping[str, Tool[Any]]) -> Mapping[str, Tool[Any]]:
+class RecordedOutputs(ArtifactStore):
+    """Read what a recording keeps, each output once for as long as a replay lasts."""
+
+    def __init__(self, recorded: ArtifactStore) -> None:
+        super().__init__(recorded.root)
+        self._recorded = recorded
+        self._read: dict[str, bytes] = {}
+
+    def get(self, sha256: str) -> bytes:
+        """Return the bytes of a digest; raise `KeyError` when absent, `ValueError` when changed on disk."""
+        if sha256 not in self._read:
+            self._read[sha256] = self._recorded.get(sha256)
+        return self._read[sha256]
+
+    def put(self, data: bytes) -> str:
+        """Refuse: a replay makes no output."""
+        raise ReplayDiverged("an output was to be stored, but a replay makes none")
+
+    def take(self, refs: Sequence[ArtifactRef]) -> None:
+        """Make sure that the outputs of a recorded result are there."""
+        for ref in refs:
+            try:
+                self.get(ref.sha256)
+            except (KeyError, ValueError) as error:
+                raise ReplayDiverged(
+                    f"artifact {ref.handle} ({ref.label}) is missing or was changed",
+                    do="replay a transcript beside its artifacts/ folder",
+                ) from error
+
+
+def recorded_tools(
+    recording: Recording, store: RecordedOutputs, tools: Mapping[str, Tool[Any]]
+) -> Mapping[str, Tool[Any]]:
     """Return the tools with what they do replaced by what they once returned."""
     finished = recording.finished
 
@@ -133,7 +167,7 @@ def recorded_tools(recording: Recording, tools: Mapping[str, Tool[Any]]) -> Mapp
         done = finished.get(ctx.call_id)
         if done is None:
             raise RecordingOver(f"the recording has no result of {ctx.call_id}")
-        _copy(recording, ctx.store, done.artifacts)
+        store.take(done.artifacts)
         ctx.kept.extend(done.artifacts)
         view = view_of(done.view)
         if done.status == "tool_error":
@@ -141,18 +175,6 @@ def recorded_tools(recording: Recording, tools: Mapping[str, Tool[Any]]) -> Mapp
         return view
 
     return {name: dataclasses.replace(tool, run=repeat) for name, tool in tools.items()}
-
-
-def _copy(recording: Recording, store: ArtifactStore, refs: Sequence[ArtifactRef]) -> None:
-    """Lay recorded outputs where the verifier looks for them."""
-    for ref in refs:
-        try:
-            store.put(recording.store.get(ref.sha256))
-        except (KeyError, ValueError) as error:
-            raise ReplayDiverged(
-                f"artifact {ref.handle} ({ref.label}) is missing or was changed",
-                do="replay a transcript beside its artifacts/ folder",
-            ) from error
 
 
 async def _run(session: Session, recording: Recording, report: Report) -> bool:

@@ -64,8 +64,13 @@ class Session:
         tools: Mapping[str, Tool[Any]] | None = None,
         redact: Redactor | None = None,
         ports: Ports | None = None,
+        recorded_outputs: ArtifactStore | None = None,
     ) -> Session:
-        """Open a new thread; nothing runs before `ask`."""
+        """Open a new thread; nothing runs before `ask`.
+
+        With ``recorded_outputs`` it is a replay, whose folder goes when it ends: raw outputs are read from
+        there, and nothing waits for the disk.
+        """
         tools = tools if tools is not None else _default_tools()
         folder = threads.create(settings, thread or threads.new_id())
         event = Started(
@@ -79,7 +84,7 @@ class Session:
             budget=Limits.of(settings).record(),
             prompts=_digests(tools),
         )
-        return cls._open(settings, folder, model, hosts, tools, redact, ports, event)
+        return cls._open(settings, folder, model, hosts, tools, redact, ports, event, recorded_outputs)
 
     @classmethod
     def resume(
@@ -109,14 +114,16 @@ class Session:
         redact: Redactor | None,
         ports: Ports | None,
         event: Started | Resumed,
+        recorded_outputs: ArtifactStore | None = None,
     ) -> Session:
+        lasting = recorded_outputs is None
         redact = redact or _default_redactor()
         tools = tools if tools is not None else _default_tools()
         queue: asyncio.Queue[Live | None] = asyncio.Queue()
         with ExitStack() as undo:
             lock = threads.lock(folder)
             undo.callback(os.close, lock)
-            transcript = Transcript(folder / "transcript.jsonl", redact)
+            transcript = Transcript(folder / "transcript.jsonl", redact, lasting=lasting)
             undo.callback(transcript.close)
             transcript.append(event, durable=True)
             started = transcript.events[0]
@@ -129,11 +136,12 @@ class Session:
                 hosts=hosts,
                 tools=tools,
                 transcript=transcript,
-                store=ArtifactStore(folder / "artifacts"),
+                store=recorded_outputs or ArtifactStore(folder / "artifacts"),
                 redact=redact,
                 messages=Messages(_system_prompt(started, settings)),
                 emit=queue.put_nowait,
                 ports=ports or Ports.real(),
+                lasting=lasting,
             )
             undo.pop_all()
         return cls(folder, lock, work, queue)

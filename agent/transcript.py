@@ -46,9 +46,11 @@ _LEDGER_EVENTS = (EvidenceAdded, HypothesisMoved, ChangeMoved, ConclusionChecked
 class Transcript:
     """Append events to one file and feed them to followers; a torn end of the file is dropped on open."""
 
-    def __init__(self, path: Path, redact: Redactor) -> None:
+    def __init__(self, path: Path, redact: Redactor, *, lasting: bool = True) -> None:
+        """Open a transcript; one that is not ``lasting`` never waits for the disk."""
         self.path = path
         self._redact = redact
+        self._lasting = lasting
         self._events: list[Event] = []
         self._followers: list[Callable[[Event], None]] = []
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -84,7 +86,7 @@ class Transcript:
             lines += line
         self._write(lines)
         if durable:
-            os.fsync(self._descriptor)
+            self.sync()
         self._events += stored
         for event in stored:
             for follower in self._followers:
@@ -105,7 +107,8 @@ class Transcript:
 
     def sync(self) -> None:
         """Wait until everything written is on the disk."""
-        os.fsync(self._descriptor)
+        if self._lasting:
+            os.fsync(self._descriptor)
 
     def close(self) -> None:
         """Wait for the disk and close the file."""

@@ -22,6 +22,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from agent.quotes import line_starts
+
 SHORTEST = 30
 """Characters that have to be the same, from the beginning of a line, before a reference is made of them."""
 
@@ -46,7 +48,7 @@ class Text:
     def __init__(self, place: str, text: str) -> None:
         self.place = place
         self.text = text
-        self.starts = [0, *(match.end() for match in re.finditer("\n", text))]
+        self.starts = line_starts(text)
 
     def line(self, number: int) -> str | None:
         """Return a line without its end; None when there is no such line."""

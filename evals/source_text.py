@@ -32,10 +32,12 @@ def package_of(place: str) -> tuple[str, str] | None:
 def lookup(cache_dir: Path, artifact: Callable[[str], str]) -> Lookup:
     """Return what finds the text of a place; ``artifact`` gives that of a stored one by its sha256."""
 
+    @lru_cache(maxsize=4)
+    def stored(place: str) -> Text:
+        return Text(place, artifact(place.removeprefix(ARTIFACT)))
+
     def find(place: str) -> Text:
-        if place.startswith(ARTIFACT):
-            return Text(place, artifact(place.removeprefix(ARTIFACT)))
-        return package_text(place, cache_dir)
+        return stored(place) if place.startswith(ARTIFACT) else package_text(place, cache_dir)
 
     return find
 
