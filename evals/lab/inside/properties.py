@@ -60,6 +60,7 @@ def _process(service: Service) -> list[tuple[str, str]]:
         ("MemoryCurrent", "[not set]"),
         ("TasksCurrent", "[not set]"),
         ("Environment", " ".join(unit.all("Service.Environment"))),
+        ("UnsetEnvironment", " ".join(unit.all("Service.UnsetEnvironment"))),
         *[("EnvironmentFiles", _environment_file(v)) for v in unit.all("Service.EnvironmentFile")],
         ("WorkingDirectory", unit.last("Service.WorkingDirectory")),
         ("User", unit.last("Service.User")),

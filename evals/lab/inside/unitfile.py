@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 LISTS = frozenset(
-    {"Environment", "EnvironmentFile", "ExecStart", "ExecStartPre", "ExecStartPost", "ExecStop"}
+    {"Environment", "EnvironmentFile", "UnsetEnvironment"}
+    | {"ExecStart", "ExecStartPre", "ExecStartPost", "ExecStop"}
 )
 """Settings that append; an empty assignment empties them."""
 _ESCAPES = {"n": "\n", "t": "\t", "s": " ", "\\": "\\", '"': '"', "'": "'"}
@@ -160,7 +161,7 @@ def specifiers(text: str, unit: str) -> str:
 
 
 def environment(unit: UnitFile) -> dict[str, str]:
-    """Return the variables a unit sets itself: ``Environment=``, then ``EnvironmentFile=`` over it."""
+    """Return the variables a unit sets itself: ``Environment=``, files over it, less ``UnsetEnvironment=``."""
     env: dict[str, str] = {}
     for value in unit.all("Service.Environment"):
         for word in words(value):
@@ -172,6 +173,11 @@ def environment(unit: UnitFile) -> dict[str, str]:
         if not path.is_file() and value.startswith("-"):
             continue
         env.update(_environment_file(path.read_text(errors="replace")))
+    for value in unit.all("Service.UnsetEnvironment"):
+        for word in words(value):
+            name, equals, content = word.partition("=")
+            if not equals or env.get(name) == content:
+                env.pop(name, None)
     return env
 
 
