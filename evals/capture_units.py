@@ -16,6 +16,7 @@ from evals.lab.scenario import ROOTS
 from tools import facts_view, launch_line, unit_text
 from tools.facts_view import Seen
 from tools.launch_line import HIDDEN
+from tools.redact import environ_view
 
 _HEADER = re.compile(r"^# (/\S+)$", re.MULTILINE)
 _PORTS: Final[dict[Api, int]] = {"sglang": 30000, "vllm": 8000, "llamacpp": 8080, "ollama": 11434}
@@ -99,7 +100,7 @@ def _by_unit(record: HostRecord, name: str) -> Engine | None:
         api = _PROGRAMS.get(PurePosixPath(word).name)
         if api is not None:
             port = next((int(b) for a, b in pairwise(argv) if a == "--port" and b.isdigit()), 0)
-            program = argv[0] if api and PurePosixPath(argv[0]).name in _PROGRAMS else ""
+            program = argv[0] if PurePosixPath(argv[0]).name in _PROGRAMS else ""
             return Engine(name, api, argv, port or _PORTS[api], program=program)
     return None
 
@@ -111,14 +112,14 @@ def units(record: HostRecord, served: Sequence[Engine]) -> Units:
     for name in [*record.units, *(one for one in by_unit if one not in record.units)]:
         engine = by_unit.get(name)
         text = record.units.get(name, "")
-        parts = _files(text)
+        parts = [(path, _without_values(part, record, made)) for path, part in _files(text)]
         body = next((part for path, part in parts if not path.endswith(".conf")), "")
         if engine is not None and not body:
             body = _written(engine)
             made.missing.append(f"the unit of process {engine.pid}: {name} is made of its command line")
         if not body.strip():
             continue
-        unit = {"text": _runnable(body, engine, made, name)}
+        unit: dict[str, Any] = {"text": _runnable(body, engine, made, name)}
         dropins = {path.rpartition("/")[2]: part for path, part in parts if path.endswith(".conf")}
         if dropins:
             unit["dropins"] = {key: here(part) for key, part in dropins.items()}
@@ -134,6 +135,28 @@ def _files(text: str) -> list[tuple[str, str]]:
     for path, body in zip(pieces[1::2], pieces[2::2], strict=False):
         found.append((path, body.strip("\n") + "\n"))
     return found
+
+
+def _without_values(text: str, record: HostRecord, made: Units) -> str:
+    """Return a unit's text without the values of variables that nobody knows to be harmless.
+
+    Known ones stay, and so do those that were changed or cited: without them it is another host.
+    """
+    lines = text.split("\n")
+    for place, line in enumerate(lines):
+        found = re.match(r"\s*Environment=(.*)$", line)
+        values = unit_text.environment([found[1]]) if found and not line.endswith("\\") else {}
+        told = [*(change.setting for change in record.changes.values()), *record.quotes]
+        hidden = [
+            name
+            for name, shown in environ_view(values.items()).items()
+            if shown is None and not any(name in one for one in told)
+        ]
+        if hidden:
+            made.missing += [f"the value of {name} in the environment of a unit" for name in hidden]
+            words = (f'"{name}={"hidden" if name in hidden else value}"' for name, value in values.items())
+            lines[place] = f"Environment={' '.join(words)}"
+    return "\n".join(lines)
 
 
 def _written(engine: Engine) -> str:

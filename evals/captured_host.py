@@ -9,7 +9,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent.events import ChangeMoved, Event, Judged, Measured, Started, ToolFinished, ToolStarted
+from agent.events import (
+    ChangeMoved,
+    Event,
+    EvidenceAdded,
+    Judged,
+    Measured,
+    Started,
+    ToolFinished,
+    ToolStarted,
+)
 from agent.state import Change
 from tools.artifacts import ArtifactStore
 from tools.contract import ArtifactRef
@@ -64,6 +73,8 @@ class HostRecord:
     """Unit -> what ``systemctl cat`` printed, as it was before any change."""
     outputs: list[Output] = field(default_factory=list)
     benchmarks: list[tuple[ArtifactRef, dict[str, Any]]] = field(default_factory=list)
+    quotes: list[str] = field(default_factory=list)
+    """What was cited as evidence, from any host."""
     judged: list[Judged] = field(default_factory=list)
     measured: list[Measured] = field(default_factory=list)
     changes: dict[str, Change] = field(default_factory=dict)
@@ -104,6 +115,8 @@ def gather(events: Sequence[Event], store: ArtifactStore, host: str) -> HostReco
                     _take(record, ref, event.tool, store.get(ref.sha256), arguments.get(event.call, {}))
             if event.tool == "propose_change" and event.host == host:
                 _take_failure(record, event)
+        elif isinstance(event, EvidenceAdded):
+            record.quotes.append(event.evidence.citation.quote)
         elif isinstance(event, ChangeMoved) and event.change.host == host:
             record.changes[event.change.id] = event.change
         else:

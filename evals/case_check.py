@@ -83,10 +83,10 @@ def _place(proof: Proof, where: Scenario, cache: Path) -> Iterator[str]:
         yield f"evidence: {proof.id}: {name} {version} has no file that ends in {proof.path}"
     elif proof.symbol:
         found = [regions.symbol_lines(name, version, file, proof.symbol, cache) for file in files]
-        where_defined = [lines for lines in found if lines not in (None, (0, 0))]
+        where_defined = [lines for lines in found if lines is not None and lines != (0, 0)]
         if not where_defined:
             yield f"evidence: {proof.id}: {proof.path} of {name} {version} defines no {proof.symbol}"
-        elif proof.lines and not any(_overlap(lines, proof.lines) for lines in where_defined if lines):
+        elif proof.lines and not any(_overlap(lines, proof.lines) for lines in where_defined):
             yield f"evidence: {proof.id}: {proof.symbol} does not stand at lines {proof.lines}"
     elif proof.lines and not any(proof.lines[1] <= _length(folder / file) for file in files):
         yield f"evidence: {proof.id}: {proof.path} ends before line {proof.lines[1]}"

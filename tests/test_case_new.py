@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -36,7 +37,8 @@ User=alice
 WorkingDirectory=/home/alice/serve
 EnvironmentFile=/etc/default/sglang
 Environment=HF_TOKEN=hf_abcdefghijklmnopqrstuvwxyz012345
-Environment="GREETING=!!python/object/apply:os.system ['true']"
+Environment="PYTHONGREETING=!!python/object/apply:os.system ['true']" LANG=C
+Environment="WORD=of-a-kind that nobody knows"
 ExecStart=/home/alice/venv/bin/python -m sglang.launch_server --model-path /models/m \\
     --disable-cuda-graph --port 30000
 
@@ -167,7 +169,7 @@ def test_what_a_hostile_host_printed_stays_text_and_is_redacted(settings: Settin
     unit = plan.units["sglang.service"]
     assert "Description=SGLang # not: a comment, {pid} *alias & \"quotes\" 'and' `more`" in unit.text
     assert "!!python/object/apply:os.system ['true']" in unit.text
-    assert "HF_TOKEN=<masked:" in unit.text
+    assert "HF_TOKEN=<masked:" in unit.text and 'Environment="WORD=hidden"' in unit.text
     assert unit.dropins == {"10-more.conf": "[Service]\nEnvironment=CUDA_VISIBLE_DEVICES=0\n"}
     assert plan.venv == "/home/lab/venv" and "User=lab" in unit.text
     assert plan.package is not None and plan.package.version == "0.5.11"
@@ -195,12 +197,28 @@ def test_what_could_not_be_recorded_is_listed_and_printed(tmp_path: Path) -> Non
         "/etc/passwd: the lab host has its own",
         "/usr/lib/other: a scenario's files do not go there",
         "/var/log/big.log: all after its first 64 KiB",
+        "the value of WORD in the environment of a unit",
         "the output of: lspci -v",
     ):
         assert f"not recorded: {told}\n" in done.stdout
         assert f"# not recorded: {told}\n" in draft_text
     assert "Read every file before you share it" in done.stdout
     assert "nothing in\n# here is true because the run said so" in draft_text
+
+
+def test_a_new_case_is_rated_by_an_eval_of_its_folder(settings: Settings, tmp_path: Path) -> None:
+    thread = thread_of(tmp_path / "threads" / "x", hostile(), "--disable-cuda-graph")
+    out = tmp_path / "out"
+    make(settings, str(thread), name="odd", out=out, force=False)
+    command = [str(Path(sys.executable).with_name("leadline")), "eval", "score", "--json"]
+    places = ["--cases", str(out / "cases"), "--transcripts", str(out / "transcripts")]
+    environment = {**os.environ, "LEADLINE_STATE_DIR": str(tmp_path / "state")}  # noqa: TID251
+    done = subprocess.run(
+        [*command, *places], env=environment, capture_output=True, text=True, check=False, timeout=100
+    )
+    assert done.returncode == 0, done.stderr
+    (result,) = json.loads(done.stdout)["results"]
+    assert result["case"] == "odd" and result["score"]["scores"]["evidence"] == 1, result
 
 
 def test_an_unknown_version_is_left_to_a_person(settings: Settings, tmp_path: Path) -> None:
@@ -299,7 +317,7 @@ def test_each_recording_of_our_own_drafts_a_case_or_says_why_not() -> None:
 def test_changes_that_were_tried_are_recorded_with_what_they_did() -> None:
     kept = recordings.load("founding-fixed")
     (host,) = hosts_of(kept.events)
-    made = capture_scenario(gather(kept.events, kept.store, host), "fixed", "host-1")  # type: ignore[arg-type]
+    made = capture_scenario(gather(kept.events, kept.store, host), "fixed", "host-1")
     (service,) = made.fields["services"].values()
     first, second = service["rules"]["with-c1"], service["rules"]["with-c2"]
     assert first["when"] == {"--disable-cuda-graph": False}
@@ -317,7 +335,7 @@ def test_changes_that_were_tried_are_recorded_with_what_they_did() -> None:
 def test_a_change_that_did_not_come_up_is_recorded_as_one_that_does_not() -> None:
     kept = recordings.load("capturefails-rolled-back")
     (host,) = hosts_of(kept.events)
-    made = capture_scenario(gather(kept.events, kept.store, host), "fails", "host-1")  # type: ignore[arg-type]
+    made = capture_scenario(gather(kept.events, kept.store, host), "fails", "host-1")
     (service,) = made.fields["services"].values()
     fails = [rule for rule in service["rules"].values() if "exit" in rule]
     assert fails and "Capture cuda graph failed" in fails[0]["exit"]["text"]

@@ -16,6 +16,7 @@ from agent.surfaces.cli import app
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 _BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)#:]+)\)")
 COMMANDS = sorted(
     {
@@ -26,6 +27,55 @@ COMMANDS = sorted(
         if line
     }
 )
+
+SLOW = {
+    "leadline eval --case 'founding*'": "test_eval_solve.py::test_a_case_is_solved_from_scratch",
+    "leadline eval --resume ID": "test_eval_run.py::test_after_kill_9_only_what_is_missing_is_done",
+    "leadline eval --list": "test_eval_run.py::test_two_runs_are_compared_on_what_they_share",
+    "leadline eval score --report evals.html": "test_eval_report.py::test_the_page_tells_all_of_a_run",
+    "leadline eval solve --model NAME --base-url http://gpu1:30000/v1 --samples 3": (
+        "test_eval_solve.py::test_a_case_is_solved_from_scratch"
+    ),
+    "leadline eval solve --model NAME --base-url http://gpu1:30000/v1 --samples 3 --baseline": (
+        "test_baseline.py::test_scripts_through_the_wire_against_a_lab"
+    ),
+    "leadline eval --compare ID ID": "test_eval_run.py::test_two_runs_are_compared_on_what_they_share",
+    "leadline eval score replay --gate": "test_eval_run.py::test_the_gate_has_an_exit_code_of_its_own",
+    "leadline eval --save-baseline": "test_eval_run.py::test_a_drop_against_the_baseline_fails",
+    "leadline sessions list": "test_docs.py::test_a_command_in_the_documents_runs",
+    "leadline case new --from ID --name slow-after-upgrade": (
+        "test_case_new.py::test_a_real_host_becomes_a_scenario_on_which_the_same_evidence_is_found"
+    ),
+    "leadline case check cases/slow-after-upgrade.yaml": (
+        "test_case_new.py::test_check_tells_what_is_wrong_with_a_case"
+    ),
+    "leadline eval --cases cases --transcripts transcripts": (
+        "test_case_new.py::test_a_new_case_is_rated_by_an_eval_of_its_folder"
+    ),
+    'leadline ask lab:scenarios/slow-after-upgrade.yaml "decode is slow"': (
+        "test_case_new.py::test_a_real_host_becomes_a_scenario_on_which_the_same_evidence_is_found"
+    ),
+}
+"""Commands of docs/evals.md that take long or need what is not there -> the test that does the same."""
+
+
+def test_a_slow_command_of_the_evals_page_has_a_test_of_its_own() -> None:
+    page = (ROOT / "docs" / "evals.md").read_text()
+    lines = [line for block in _CONSOLE.findall(page) for line in block.splitlines() if line.startswith("$ ")]
+    shown = [re.sub(r"\s+# .*$", "", line.removeprefix("$ ")) for line in lines]
+    assert sorted(set(shown)) == sorted(SLOW)
+    for place in SLOW.values():
+        file, _, name = place.partition("::")
+        assert f"def {name}" in (ROOT / "tests" / file).read_text(), place
+
+
+@pytest.mark.parametrize("line", SLOW)
+def test_a_slow_command_of_the_evals_page_is_understood(line: str) -> None:
+    words = shlex.split(line)
+    words[0] = str(Path(sys.executable).with_name("leadline"))
+    # The parser of a command reads all of its line before it shows the help that is asked for at the end.
+    done = subprocess.run([*words, "--help"], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("line", [line for line in COMMANDS if line.startswith("leadline ")])
