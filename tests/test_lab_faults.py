@@ -101,22 +101,30 @@ def test_rules_may_ask_for_processors_and_for_files_in_a_folder_that_is_a_value(
     assert one.holds({"{folder}/index": False})
     (tmp_path / "index").write_text("there")
     assert machine({}, tmp_path).holds({"{folder}/index": True})
-    rules = [{"writes": {"{folder}/a": 1}}, {"writes": {}}, {"writes": {"{folder}/b": 2}}]
+    rules: list[dict[str, Any]] = [
+        {"writes": {"{folder}/a": 1}},
+        {"writes": {}},
+        {"writes": {"{folder}/b": 2}},
+    ]
     assert merged(rules, one)["writes"] == {"{folder}/a": 1, "{folder}/b": 2}
+
+
+ANSWERS = "until curl -sf -o /dev/null 127.0.0.1:{port}/v1/models; do sleep 0.1; done"
 
 
 def restarted(lab: Lab, unit: str, port: int) -> None:
     """Load the units again, restart one, and return when its server answers."""
-    said(lab, f"systemctl daemon-reload && systemctl restart {unit}")
-    said(lab, f"until curl -sf -o /dev/null 127.0.0.1:{port}/v1/models; do sleep 0.1; done")
+    said(lab, f"systemctl daemon-reload && systemctl restart {unit} && {ANSWERS.format(port=port)}")
 
 
 def crowd(lab: Lab, port: int, model: str) -> str:
-    """Ask four times at once, and return what the server says of itself meanwhile."""
+    """Ask four times at once, and return what the server says of itself once it has all four."""
     body = json.dumps({"model": model, "prompt": "Tell of the sea.", "max_tokens": 120, "ignore_eos": True})
     ask = f"curl -s -o /dev/null 127.0.0.1:{port}/v1/completions -d '{body}' & "
     look = f"curl -s 127.0.0.1:{port}/metrics | grep -E '^llamacpp:requests_(processing|deferred)'"
-    return said(lab, f"{ask * 4} sleep 0.8; {look}; wait")
+    all_four = "awk '{n += $2} END {exit n != 4}'"
+    until = f'until seen=$({look}); echo "$seen" | {all_four}; do sleep 0.05; done'
+    return said(lab, f'{ask * 4} {until}; echo "$seen"; wait')
 
 
 @pytest.mark.lab
@@ -127,9 +135,8 @@ def test_an_edited_unit_runs_once_it_is_loaded(tmp_path: Path) -> None:
         slots = "tr '\\0' ' ' </proc/$(systemctl show llama-office -p MainPID --value)/cmdline"
         assert said(lab, show) == "yes\n"
         assert "--parallel 4" in said(lab, "cat /etc/systemd/system/llama-office.service")
-        said(lab, "systemctl restart llama-office")
+        said(lab, f"systemctl restart llama-office && {ANSWERS.format(port=8080)}")
         assert "--parallel 1 " in said(lab, slots)
-        said(lab, "until curl -sf -o /dev/null 127.0.0.1:8080/v1/models; do sleep 0.1; done")
         assert crowd(lab, 8080, "qwen2.5-14b").split()[1::2] == ["1.0", "3.0"]
         restarted(lab, "llama-office", 8080)
         assert said(lab, show) == "no\n"
