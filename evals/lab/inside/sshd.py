@@ -88,6 +88,7 @@ async def serve(
         encoding=None,
         line_editor=False,
         compression_algs=None,
+        encryption_algs=["aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "aes256-ctr"],
     )
 
 
