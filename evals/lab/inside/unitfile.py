@@ -161,7 +161,7 @@ def specifiers(text: str, unit: str) -> str:
 
 
 def environment(unit: UnitFile) -> dict[str, str]:
-    """Return the variables a unit sets itself: ``Environment=``, files over it, less ``UnsetEnvironment=``."""
+    """Return a unit's own variables: ``Environment=``, files over it, less ``UnsetEnvironment=``."""
     env: dict[str, str] = {}
     for value in unit.all("Service.Environment"):
         for word in words(value):
