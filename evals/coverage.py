@@ -15,7 +15,7 @@ _NOT_FOUND = 127
 _COMMAND = re.compile(r"(?:^|[:\s])([\w.+/-]+): (?:command )?not found", re.MULTILINE)
 _PATH = re.compile(r"(/[^\s:'\"‘’]+)['’]?: No such file or directory")
 _MISSING = re.compile(r"^(/\S+)(?: on \S+)? does not exist")
-_ABSENT = re.compile(r"\b404\b|^\{\"detail\": ?\"Not Found\"\}", re.MULTILINE)
+_ABSENT = re.compile(r"^HTTP/\S+ 404\b|error: 404\b|^\{\"detail\": ?\"Not Found\"\}", re.MULTILINE)
 _URL = re.compile(r"https?://[^/\s'\"]+(/[^\s'\"|]*)")
 
 

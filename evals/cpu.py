@@ -12,7 +12,10 @@ _TICK = os.sysconf("SC_CLK_TCK")
 
 
 class Meter:
-    """Add up the processor seconds of a job's lab, which are known only while its processes live."""
+    """Add up the processor seconds of a job's lab, which are known only while its processes live.
+
+    They count from where the lab is ready: until then its interpreters import what they need.
+    """
 
     def __init__(self) -> None:
         self.seconds = 0.0

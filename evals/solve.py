@@ -101,6 +101,7 @@ async def lab_host(
 ) -> AsyncIterator[Host]:
     """Bring a lab up for the time of the block and connect to it, by its own name or a recorded one."""
     lab = await _up(scenario, settings)
+    imports = lab_seconds(lab.init)
     try:
         target = lab.target()
         host = await _connected(dataclasses.replace(target, name=name or target.name), settings)
@@ -109,7 +110,7 @@ async def lab_host(
         finally:
             await host.close()
     finally:
-        meter.seconds += lab_seconds(lab.init)
+        meter.seconds += max(0.0, lab_seconds(lab.init) - imports)
         await asyncio.to_thread(hosts.down, lab.id, settings)
 
 

@@ -16,7 +16,7 @@ from agent.transcript import read_events
 from evals import recordings, runs
 from evals.going_on import apply, events_before, plans_in_force
 from evals.jobs import Asked, plan
-from evals.lab.hosts import list_labs
+from evals.lab.hosts import Lab, list_labs
 from evals.lab.scenario import load
 from evals.run import Done, Run
 from tests.eval_parts import case_file, start
@@ -124,13 +124,17 @@ def test_no_lab_outlives_a_run_that_is_cut_short(tmp_path: Path, how: signal.Sig
     assert made.alive
     process.send_signal(how)
     out, _ = process.communicate(timeout=90)
-    deadline = time.monotonic() + 60
-    while made.alive and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not made.alive
+    assert _gone(made, 60)
     if how is signal.SIGINT:
         assert process.returncode == ExitCode.INTERRUPTED
         assert json.loads(out)["summary"]["missing"] == 1
+
+
+def _gone(made: Lab, timeout_s: float) -> bool:
+    deadline = time.monotonic() + timeout_s
+    while made.alive and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return not made.alive
 
 
 def _await_lab(root: Path) -> Path:
