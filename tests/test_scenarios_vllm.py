@@ -39,7 +39,7 @@ def drop_in(lab: Lab, unit: str, text: str) -> None:
     """Restart a unit with lines of a drop-in of our own."""
     folder = f"/etc/systemd/system/{unit}.d"
     put = f"printf '[Service]\\n%b' {shlex.quote(text)} > {folder}/90-test.conf"
-    said(lab, f"mkdir -p {folder} && {put} && systemctl daemon-reload && systemctl restart --no-block {unit}")
+    said(lab, f"mkdir -p {folder} && {put} && systemctl daemon-reload && systemctl restart {unit}")
 
 
 def launch_with(lab: Lab, unit: str, edit: Callable[[str], str]) -> None:
