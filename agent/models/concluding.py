@@ -14,6 +14,9 @@ from agent.models.proposing import is_cause, ordered_causes
 from agent.models.views import View, find_quote, matches, view_quotes
 from prompts.playbooks import SourceClaim
 
+ENOUGH = 2
+"""That one known cause does not hold is no ground to call a configuration fine."""
+
 ATTACH = "Attach a language model: leadline ask HOST SYMPTOM --base-url URL --model NAME."
 
 
@@ -82,7 +85,7 @@ def outcome_of(case: Case, causes: list[Lead], changes: list[str]) -> str:
         return "diagnosed" if changes or meant else "needs_person"
     suspects = [lead for lead in case.leads if lead.book.role in ("cause", "odd")]
     looked = [lead for lead in suspects if lead.book.role == "cause"]
-    fine = bool(looked) and all(case.statuses.get(lead.id) == "refuted" for lead in suspects)
+    fine = len(looked) >= ENOUGH and all(case.statuses.get(lead.id) == "refuted" for lead in suspects)
     return "configuration_fine" if fine else "inconclusive"
 
 
