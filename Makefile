@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint bench clean lock
+.PHONY: demo test lint eval bench clean lock
 
 $(STAMP): requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not ((3, 11) <= sys.version_info[:2] < (3, 14)))' || \
@@ -27,6 +27,10 @@ lint: $(STAMP)
 test: lint
 	$(BIN)/pytest -n auto -m "not timed"
 	$(BIN)/pytest -n 2 -m timed
+	$(BIN)/leadline eval --gate --jobs 4
+
+eval: $(STAMP)
+	$(BIN)/leadline eval --jobs 4
 
 bench: $(STAMP)
 	$(BIN)/python -m evals.bench
