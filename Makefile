@@ -25,8 +25,8 @@ lint: $(STAMP)
 	$(BIN)/lint-imports
 
 test: lint
-	$(BIN)/pytest -n auto -m "not timed"
-	$(BIN)/pytest -n 2 -m timed
+	$(BIN)/pytest -n 4 -m "not timed"
+	$(BIN)/pytest -n 3 -m timed
 	$(BIN)/leadline eval --gate --jobs 4
 
 eval: $(STAMP)

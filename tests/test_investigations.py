@@ -284,8 +284,9 @@ def test_of_the_flags_that_an_override_needs_one_is_taken_out(
 def test_a_prefill_server_is_left_as_it_is(tmp_path: Path) -> None:
     host = changed({"--disable-cuda-graph": None, "--disaggregation-mode": "prefill"})
     run = investigate(tmp_path, host, "--no-load")
-    assert run.result["subtype"] == "needs_person" and run.all_verified()
+    assert run.result["subtype"] == "diagnosed" and run.all_verified()
     assert not run.changes and "--disaggregation-mode prefill" in run.conclusion.summary
+    assert "the server that decodes" in run.conclusion.next_step
 
 
 def test_batches_above_the_captured_size_are_found_with_graphs_on(tmp_path: Path) -> None:
