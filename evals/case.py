@@ -196,14 +196,25 @@ def names(folder: Path = FOLDER) -> list[str]:
     return sorted(path.stem for path in folder.glob("*.yaml"))
 
 
+def path_of(name: str, folder: Path = FOLDER) -> Path:
+    """Return the file of a case that exists, by its name or its path."""
+    path = Path(name) if "/" in name or name.endswith((".yaml", ".yml")) else folder / f"{name}.yaml"
+    if not path.is_file():
+        raise UsageError(f"no case {name!r}", do=f"name one of: {', '.join(names(folder))}, or a file")
+    return path
+
+
+def line_of(path: Path, place: tuple[int | str, ...]) -> int:
+    """Return the line of a case's file on which a field stands, such as ``("fixes", 0, "setting")``."""
+    return _line(_read(path)[1], place)
+
+
 def load(name: str, folder: Path = FOLDER) -> Case:
     """Read a case by name or by path; raise `UsageError` naming file, line and field of what is wrong.
 
     A scenario that is given as ``./`` or ``../`` lies there as seen from the case's own file.
     """
-    path = Path(name) if "/" in name or name.endswith((".yaml", ".yml")) else folder / f"{name}.yaml"
-    if not path.is_file():
-        raise UsageError(f"no case {name!r}", do=f"name one of: {', '.join(names(folder))}, or a file")
+    path = path_of(name, folder)
     raw, lines = _read(path)
     raw.setdefault("name", path.stem)
     scenario = raw.get("scenario")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from agent.errors import LeadlineError
 from evals import case as cases
-from evals import recordings, regions
+from evals import case_settings, recordings, regions
 from evals.case import Case, Proof
 from evals.lab import scenario as scenarios
 from evals.lab.package import PINS
@@ -28,14 +29,45 @@ def problems(name: str, cache: Path, folder: Path = cases.FOLDER) -> Iterator[st
         return
     for one in (*_patterns(case), *_proofs(case, where, cache)):
         yield f"{case.name}: {one}"
+    named = case_settings.remarks(case, cases.path_of(name, folder), where, cache)
+    yield from (remark.line for remark in named if remark.unknown)
 
 
-def scenario_of(case: Case) -> Scenario | str:
+def untold(name: str, cache: Path, folder: Path = cases.FOLDER) -> Iterator[str]:
+    """Yield which settings of a case nothing here knows, and nothing can call wrong either."""
+    try:
+        case = cases.load(name, folder)
+    except LeadlineError:
+        return  # one of its problems
+    where = scenario_of(case)
+    if isinstance(where, Scenario):
+        named = case_settings.remarks(case, cases.path_of(name, folder), where, cache)
+        yield from (remark.line for remark in named if not remark.unknown)
+
+
+@lru_cache(maxsize=256)
+def unknown_setting(name: str, folder: Path, transcripts: Path, cache: Path) -> str | None:
+    """Return the line about the first setting of a case that does not exist, looked up once a process.
+
+    None also for a case or a scenario that cannot be read: whatever needs it says that.
+    """
+    try:
+        case = cases.load(name, folder)
+    except LeadlineError:
+        return None
+    where = scenario_of(case, transcripts)
+    if isinstance(where, str):
+        return None
+    named = case_settings.remarks(case, cases.path_of(name, folder), where, cache)
+    return next((remark.line for remark in named if remark.unknown), None)
+
+
+def scenario_of(case: Case, transcripts: Path = recordings.FOLDER) -> Scenario | str:
     """Return the scenario that a case takes place on, or why there is none."""
     try:
         name = case.scenario
         if case.go_on is not None:
-            name = recordings.load(case.go_on.transcript).started.scenario or ""
+            name = recordings.load(case.go_on.transcript, transcripts).started.scenario or ""
         where = scenarios.load(name)
     except LeadlineError as error:
         return str(error)

@@ -62,17 +62,21 @@ def check(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check eval cases: schema, scenario, patterns, and that the symbols stand in the package's source."""
+    """Check eval cases: schema, scenario, patterns, settings, and symbols in the package's source."""
     from agent.config import load_settings
     from agent.errors import ExitCode
     from evals import case, case_check
 
-    found = case_check.check(files or case.names(), load_settings().cache_dir)
+    named, cache = files or case.names(), load_settings().cache_dir
+    found = case_check.check(named, cache)
     count = sum(map(len, found.values()))
+    untold = [text for name in named for text in case_check.untold(name, cache)]
     if as_json:
-        sys.stdout.write(json.dumps({"cases": len(found), "problems": found}, ensure_ascii=False) + "\n")
+        told = {"cases": len(found), "problems": found, "remarks": untold}
+        sys.stdout.write(json.dumps(told, ensure_ascii=False) + "\n")
     else:
         lines = [text for texts in found.values() for text in texts]
+        lines += [f"remark: {text}" for text in untold]
         verdict = f"{count} problems" if count else "nothing wrong that a program can see"
         sys.stdout.write("".join(f"{line}\n" for line in [*lines, f"{len(found)} cases: {verdict}"]))
     if count:

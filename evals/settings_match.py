@@ -18,9 +18,14 @@ _LEFT_OUT = frozenset({"", "null", "none", "unset", "remove", "removed", "defaul
 @lru_cache(maxsize=4096)
 def plain_setting(text: str) -> str:
     """Return one spelling of a flag, a variable or a unit's directive, without the value it may carry."""
+    return bare_setting(text).lstrip("-").replace("-", "_").casefold()
+
+
+def bare_setting(text: str) -> str:
+    """Return the name of a setting as it is written, without section, ``Environment=`` and value."""
     bare = _SECTION.sub("", text.strip().strip("\"'"))
     bare = _DIRECTIVE.sub("", bare).strip().strip("\"'")
-    return bare.split("=", 1)[0].strip().lstrip("-").replace("-", "_").casefold()
+    return bare.split("=", 1)[0].strip()
 
 
 def plain_value(value: Value) -> float | str | bool | None:

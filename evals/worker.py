@@ -18,7 +18,7 @@ from typing import IO
 from pydantic import TypeAdapter
 
 from agent.config import Settings, pin_libraries
-from agent.errors import LeadlineError
+from agent.errors import LeadlineError, UsageError
 from evals.context import RunContext
 from evals.cpu import CpuClock, Meter
 from evals.jobs import Job
@@ -33,6 +33,7 @@ _LAB = (
     "agent.driver",
     "agent.models.openai",
     "agent.models.playbook",
+    "evals.case_check",
     "evals.going_on",
     "evals.lab.history",
     "evals.lab.hosts",
@@ -43,7 +44,7 @@ _LAB = (
     "tools.ssh",
 )
 _USED: dict[Way, tuple[str, ...]] = {
-    "score": ("evals.recorded",),
+    "score": ("evals.case_check", "evals.recorded"),
     "replay": ("evals.recorded", "agent.driver"),
     "solve": _LAB,
     "continue": _LAB,
@@ -89,6 +90,8 @@ class Worker:
     async def _done(self, job: Job, meter: Meter) -> Result:
         from evals import recorded, solve
 
+        if job.case and job.way != "replay":  # which holds nothing against the case
+            self._refuse_unknown_settings(job.case)
         match job.way:
             case "score":
                 return await recorded.rate(job, self._context)
@@ -100,6 +103,15 @@ class Worker:
                 from evals import going_on
 
                 return await going_on.go_on(job, self._context, self._settings, meter)
+
+    def _refuse_unknown_settings(self, name: str) -> None:
+        """Raise `UsageError` for a case that names what does not exist, so that no run can be right."""
+        from evals.case_check import unknown_setting
+
+        asked = self._context.asked
+        wrong = unknown_setting(name, asked.cases, asked.transcripts, self._settings.cache_dir)
+        if wrong is not None:
+            raise UsageError(wrong)
 
 
 async def serve(lines: asyncio.StreamReader, say: Callable[[Result], None]) -> None:
