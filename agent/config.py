@@ -64,6 +64,10 @@ class Settings(BaseSettings):
     )
     price_input_usd_per_mtok: float = Field(default=0.0, ge=0, description="For max_cost_usd.")
     price_output_usd_per_mtok: float = Field(default=0.0, ge=0, description="For max_cost_usd.")
+    judge_model: str | None = Field(
+        default=None, description="Model that adds its opinion to eval results; it decides nothing."
+    )
+    judge_base_url: str | None = Field(default=None, description="Its endpoint; default: base_url.")
     ssh_config: Path | None = Field(default_factory=lambda: Path.home() / ".ssh" / "config")
     known_hosts: Path = Field(default_factory=lambda: Path.home() / ".ssh" / "known_hosts")
     max_turns: int = 40

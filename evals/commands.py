@@ -48,6 +48,16 @@ def evaluate(
     ] = "*",
     model: ModelOption = None,
     base_url: BaseUrlOption = None,
+    judge_model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Let a model say how right each conclusion is: a column of its own, which decides nothing.",
+        ),
+    ] = None,
+    judge_url: Annotated[
+        str | None, typer.Option(help="Endpoint of that model. Default: --base-url. Key: LEADLINE_API_KEY.")
+    ] = None,
     samples: Annotated[
         int, typer.Option("--samples", "-n", min=1, help="How often each case is solved; a model varies.")
     ] = 1,
@@ -89,7 +99,18 @@ def evaluate(
 
     body.run(
         body.Options(
-            asked=_asked(ways, case, model, base_url, samples, jobs, baseline, cases, transcripts),
+            asked=_asked(
+                ways,
+                case,
+                model,
+                base_url,
+                samples,
+                jobs,
+                baseline,
+                cases,
+                transcripts,
+                judge=(judge_model, judge_url),
+            ),
             report=report,
             resume=resume,
             compare=compare,
@@ -111,6 +132,8 @@ def _asked(
     baseline: bool,
     cases: Path | None,
     transcripts: Path | None,
+    *,
+    judge: tuple[str | None, str | None],
 ) -> Asked:
     import os
 
@@ -125,6 +148,8 @@ def _asked(
         jobs=jobs or os.cpu_count() or 1,
         model=model,
         base_url=base_url,
+        judge_model=judge[0],
+        judge_base_url=judge[1],
         baseline=baseline,
         cases=(cases or CASES).resolve(),
         transcripts=(transcripts or TRANSCRIPTS).resolve(),

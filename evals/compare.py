@@ -28,7 +28,9 @@ class WayCompared(Record):
     shared: int = Field(description="Rows that count in both runs.")
     only_before: list[str]
     only_after: list[str]
-    differences: dict[str, Interval] = Field(description="By scorer, and `success`, `turns`, `seconds`.")
+    differences: dict[str, Interval] = Field(
+        description="By scorer, and `success`, `judged`, `turns`, `seconds`."
+    )
     moved: list[Moved]
 
 
@@ -47,11 +49,12 @@ def compare_runs(before: Done, after: Done) -> Comparison:
         {(row.way, row.case, row.recording): row for row in summarise(done).rows if row.samples}
         for done in (before, after)
     ]
+    same_judge = before.file.judge == after.file.judge
     ways = []
     for way in EVERY:
         first, second = ({key: row for key, row in found.items() if key[0] == way} for found in rows)
         if first or second:
-            ways.append(_way(way, first, second))
+            ways.append(_way(way, first, second, same_judge))
     if not any(way.shared for way in ways):
         raise UsageError(
             f"runs {before.file.id} and {after.file.id} share no case that counts", do="name two others"
@@ -67,14 +70,14 @@ def compare_runs(before: Done, after: Done) -> Comparison:
 _Rows = dict[tuple[Way, str, str], Row]
 
 
-def _way(way: Way, first: _Rows, second: _Rows) -> WayCompared:
+def _way(way: Way, first: _Rows, second: _Rows, same_judge: bool) -> WayCompared:
     shared = [(first[key], second[key]) for key in first if key in second]
     return WayCompared(
         way=way,
         shared=len(shared),
         only_before=[row.name for key, row in first.items() if key not in second],
         only_after=[row.name for key, row in second.items() if key not in first],
-        differences=_differences(shared),
+        differences=_differences(shared, same_judge),
         moved=[
             Moved(name=one.name, before=one.success, after=other.success)
             for one, other in shared
@@ -83,9 +86,10 @@ def _way(way: Way, first: _Rows, second: _Rows) -> WayCompared:
     )
 
 
-def _differences(shared: list[tuple[Row, Row]]) -> dict[str, Interval]:
+def _differences(shared: list[tuple[Row, Row]], same_judge: bool) -> dict[str, Interval]:
+    """Return the differences; opinions of two different judges are not comparable."""
     found = {}
-    for name in ("success", *SCORERS, "turns", "seconds"):
+    for name in ("success", *SCORERS, *(("judged",) if same_judge else ()), "turns", "seconds"):
         pairs = [(one.case, _value(one, name), _value(other, name)) for one, other in shared]
         known = [(case, before, after) for case, before, after in pairs if None not in (before, after)]
         if known:
@@ -96,7 +100,7 @@ def _differences(shared: list[tuple[Row, Row]]) -> dict[str, Interval]:
 
 
 def _value(row: Row, name: str) -> float | None:
-    if name in ("success", "turns", "seconds"):
+    if name in ("success", "judged", "turns", "seconds"):
         value: float | None = getattr(row, name)
         return value
     return next((value for scorer, value in row.scores.items() if scorer == name), None)

@@ -24,5 +24,10 @@ class RunContext(Record):
 
 def settings_of(asked: Asked) -> Settings:
     """Return the settings in force under the flags of a run."""
-    flags = {"model": asked.model, "base_url": asked.base_url}
+    flags = {
+        "model": asked.model,
+        "base_url": asked.base_url,
+        "judge_model": asked.judge_model,
+        "judge_base_url": asked.judge_base_url,
+    }
     return load_settings(**{name: value for name, value in flags.items() if value is not None})

@@ -29,6 +29,8 @@ class Asked(Record):
     jobs: int = Field(ge=1, description="Labs that run side by side.")
     model: str | None = None
     base_url: str | None = None
+    judge_model: str | None = None
+    judge_base_url: str | None = None
     baseline: bool = Field(default=False, description="A plain shell agent works on the cases instead.")
     cases: Path = case.FOLDER
     transcripts: Path = recordings.FOLDER

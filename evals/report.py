@@ -145,6 +145,7 @@ def _charts(summary: Summary) -> list[dict[str, Any]]:
 def _bars(means: Means) -> list[Group]:
     rows = [("success", means.success), ("expected", means.expected)]
     rows += [(HEADINGS[scorer], interval) for scorer, interval in means.scores.items()]
+    rows += [("judge", means.judged)]
     return [Group("", [_bar(name, interval) for name, interval in rows if interval is not None])]
 
 

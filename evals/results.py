@@ -51,6 +51,10 @@ class Result(Record):
         default_factory=list,
         description="Coverage: what was asked of the host that its scenario does not tell.",
     )
+    judged: float | None = Field(
+        default=None, ge=0, le=1, description="What a judge model makes of the conclusion; decides nothing."
+    )
+    judge_says: str = Field(default="", description="Its reason, or why there is no answer.")
     wall_s: float = 0.0
     cpu_s: float = 0.0
 

@@ -14,6 +14,7 @@ from agent.errors import ExitCode
 from evals import runs
 from evals.context import RunContext, settings_of
 from evals.jobs import Asked, Job, plan
+from evals.judging import judge_of
 from evals.pool import Pool
 from evals.results import Result
 from evals.runs import Results, RunFile
@@ -55,6 +56,7 @@ class Run:
     def new(cls, asked: Asked) -> Run:
         """Plan a run and write the plan down; nothing is done yet."""
         settings = settings_of(asked)
+        judge_of(settings)  # one that cannot be asked is told before anything is done
         return cls(settings, runs.create(settings, asked, plan(asked)))
 
     @classmethod

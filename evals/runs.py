@@ -33,6 +33,7 @@ class RunFile(Record):
     started_at: datetime
     product: str
     model: str
+    judge: str = Field(default="", description="Model that adds an opinion; empty: none.")
     prompts: dict[str, str] = Field(description="Prompt and playbook files to their sha256.")
     asked: Asked
     jobs: list[Job]
@@ -60,6 +61,7 @@ def create(settings: Settings, asked: Asked, jobs: Sequence[Job]) -> RunFile:
         started_at=now,
         product=agent.__version__,
         model=settings.model,
+        judge=settings.judge_model or "",
         prompts=prompt_digests(),
         asked=asked,
         jobs=list(jobs),

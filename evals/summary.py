@@ -32,12 +32,16 @@ class Row(Record):
     expected: float | None = Field(
         default=None, description="Share of samples with nothing of `expect` below 1."
     )
+    judged: float | None = Field(
+        default=None, description="Mean of what the judge model says; in no other figure."
+    )
     turns: float | None = None
     tokens: float | None = None
     cost_usd: float | None = None
     seconds: float | None = None
     cpu_s: float | None = None
     errors: list[str] = Field(default_factory=list, description="Why samples do not count.")
+    unjudged: list[str] = Field(default_factory=list, description="Why the judge model gave no answer.")
     differences: list[str] = Field(default_factory=list)
 
     @property
@@ -56,6 +60,7 @@ class Means(Record):
     success: Interval | None
     expected: Interval | None
     scores: dict[Scorer, Interval]
+    judged: Interval | None = Field(default=None, description="Over the rows that the judge answered.")
 
 
 class Summary(Record):
@@ -64,6 +69,7 @@ class Summary(Record):
     run: str
     model: str
     product: str
+    judge: str = Field(default="", description="Model that adds an opinion; empty: none.")
     rows: list[Row]
     means: list[Means]
     without_playbook: list[Means] = Field(
@@ -84,6 +90,7 @@ def summarise(done: Done) -> Summary:
         run=done.file.id,
         model=done.file.model,
         product=done.file.product,
+        judge=done.file.judge,
         rows=rows,
         means=_means(rows, done.results),
         without_playbook=_means(
@@ -130,12 +137,14 @@ def _row(results: Sequence[Result]) -> Row:
         scores={scorer: fmean(found) for scorer, found in values.items() if found},
         success=_mean(float(succeeded(result)) for result in counted),
         expected=_mean(float(not score.below) for score in scored),
+        judged=_mean(result.judged for result in counted if result.judged is not None),
         turns=_mean(float(score.turns) for score in scored),
         tokens=_mean(float(score.tokens) for score in scored),
         cost_usd=_mean(score.cost_usd for score in scored),
         seconds=_mean(result.wall_s for result in counted),
         cpu_s=_mean(result.cpu_s for result in counted),
         errors=[result.error for result in results if result.error],
+        unjudged=[result.judge_says for result in counted if result.judged is None and result.judge_says],
         differences=list(dict.fromkeys(text for result in counted for text in result.differences)),
     )
 
@@ -160,6 +169,7 @@ def _means(rows: Sequence[Row], results: Sequence[Result]) -> list[Means]:
                 not_counted=len(counts) - sum(counts),
                 success=_interval((row.case, row.success) for row in mine),
                 expected=_interval((row.case, row.expected) for row in mine),
+                judged=_interval((row.case, row.judged) for row in mine),
                 scores={
                     scorer: interval
                     for scorer in SCORERS

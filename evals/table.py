@@ -34,13 +34,14 @@ _WAYS: dict[Way, str] = {
 
 def text(summary: Summary) -> str:
     """Return the table of a run."""
-    parts = [f"run {summary.run}, model {summary.model}, leadline {summary.product}"]
+    judge = f", judged by {summary.judge}, which decides nothing" if summary.judge else ""
+    parts = [f"run {summary.run}, model {summary.model}, leadline {summary.product}{judge}"]
     for way in EVERY:
         rows = [row for row in summary.rows if row.way == way]
         if rows:
             means = [means for means in summary.means if means.way == way]
             without = [means for means in summary.without_playbook if means.way == way]
-            parts.append("\n".join(_block(way, rows, means, without)))
+            parts.append("\n".join(_block(way, rows, means, without, judged=bool(summary.judge))))
     parts.append("\n".join(_last(summary)))
     return printable("\n\n".join(parts)) + "\n"
 
@@ -86,10 +87,15 @@ def line(result: Result) -> str:
     return printable(f"{result.way} {name}{again}: {said}, {result.wall_s:.1f} s")
 
 
-def _block(way: Way, rows: Sequence[Row], means: Sequence[Means], without: Sequence[Means]) -> Iterator[str]:
+def _block(
+    way: Way, rows: Sequence[Row], means: Sequence[Means], without: Sequence[Means], *, judged: bool
+) -> Iterator[str]:
     yield _WAYS[way]
-    table = [_replayed(row) for row in rows] if way == "replay" else [_scored(row) for row in rows]
-    head = ["", "same", "s"] if way == "replay" else ["", *HEADINGS.values(), "success", "turns", "s"]
+    table = [_replayed(row) for row in rows] if way == "replay" else [_scored(row, judged) for row in rows]
+    opinion = ["judge"] if judged else []
+    head = (
+        ["", "same", "s"] if way == "replay" else ["", *HEADINGS.values(), "success", *opinion, "turns", "s"]
+    )
     yield from _columns([head, *table])
     for mean in means:
         yield from _mean_lines("mean", mean)
@@ -98,12 +104,14 @@ def _block(way: Way, rows: Sequence[Row], means: Sequence[Means], without: Seque
             yield from _mean_lines("cases without a playbook of their own", mean)
     for row in rows:
         yield from (f"  {row.name} does not count: {error}" for error in dict.fromkeys(row.errors))
+        yield from (f"  {row.name} is not judged: {why}" for why in dict.fromkeys(row.unjudged))
         yield from (f"  {row.name} differs: {text}" for text in row.differences)
 
 
-def _scored(row: Row) -> list[str]:
+def _scored(row: Row, judged: bool) -> list[str]:
     scores = [_share(row.scores.get(scorer)) for scorer in SCORERS]
-    return [row.name, *scores, _share(row.success), _count(row.turns), _count(row.seconds)]
+    opinion = [_share(row.judged)] if judged else []
+    return [row.name, *scores, _share(row.success), *opinion, _count(row.turns), _count(row.seconds)]
 
 
 def _replayed(row: Row) -> list[str]:
@@ -118,6 +126,8 @@ def _mean_lines(name: str, means: Means) -> Iterator[str]:
     yield "  " + "  ".join(said)
     scores = [f"{HEADINGS[scorer]} {_interval(found)}" for scorer, found in means.scores.items()]
     yield from (f"    {'  '.join(scores[place : place + 3])}" for place in range(0, len(scores), 3))
+    if means.judged is not None:
+        yield f"    judge {_interval(means.judged)} over {means.judged.count} cases"
 
 
 def _last(summary: Summary) -> Iterator[str]:

@@ -63,7 +63,7 @@ class Worker:
 
     async def do(self, job: Job) -> None:
         """Do one job and tell its result."""
-        warm_up(job.way)
+        warm_up(job.way, judged=self._settings.judge_model is not None)
         began = time.monotonic()
         self._clock.start(job.key)
         meter = Meter()
@@ -76,7 +76,7 @@ class Worker:
             "wall_s": round(time.monotonic() - began, 3),
             "cpu_s": round(self._clock.stop(job.key) + meter.seconds, 4),
         }
-        self._say(result.model_copy(update=spent))
+        self._say(await self._judged(result.model_copy(update=spent)))
 
     async def _tried(self, job: Job, meter: Meter) -> Result:
         try:
@@ -86,6 +86,18 @@ class Worker:
         except Exception as error:  # noqa: BLE001 - the other jobs go on; what it was is in the run's log
             traceback.print_exc()
             return job.result(model=self._settings.model, error=f"{type(error).__name__}: {error}")
+
+    async def _judged(self, result: Result) -> Result:
+        """Add the opinion of a judge, if there is one; whatever goes wrong with it, the sample counts."""
+        if self._settings.judge_model is None:
+            return result
+        from evals.judging import judged
+
+        try:
+            return await judged(result, self._context, self._settings)
+        except Exception as error:  # noqa: BLE001 - it decides nothing; what it was is in the run's log
+            traceback.print_exc()
+            return result.model_copy(update={"judge_says": f"no answer: {type(error).__name__}: {error}"})
 
     async def _done(self, job: Job, meter: Meter) -> Result:
         from evals import recorded, solve
@@ -136,10 +148,10 @@ async def _in_turn(worker: Worker, jobs: list[Job]) -> None:
 
 
 @cache
-def warm_up(way: Way) -> None:
+def warm_up(way: Way, *, judged: bool = False) -> None:
     """Import what jobs of a way use, so that no job is charged for it."""
     pin_libraries()
-    for name in _USED[way]:
+    for name in (*_USED[way], *(("evals.judging", "openai") if judged else ())):
         importlib.import_module(name)
     if way != "score":
         registry.load_all()
