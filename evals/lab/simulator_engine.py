@@ -18,8 +18,11 @@ from evals.lab.simulator_batches import Finish, MicroBatch, Rank, Request, Stats
 from evals.lab.simulator_launch import Launch
 from evals.lab.simulator_log import EngineLog, decode_line, prefill_line
 
-GATHER_S = 0.004
-"""Requests that come within one scheduler step are admitted together."""
+GATHER_S = 0.025
+"""Requests that come within one round of the scheduler are admitted together.
+
+Shorter, and requests of one burst that a busy machine spreads over some milliseconds are split at random.
+"""
 BEHIND_S = 0.5
 """A step this late was held up by the machine, not by the model: the clock is set anew."""
 
