@@ -127,7 +127,8 @@ def _mean_lines(name: str, means: Means) -> Iterator[str]:
     scores = [f"{HEADINGS[scorer]} {_interval(found)}" for scorer, found in means.scores.items()]
     yield from (f"    {'  '.join(scores[place : place + 3])}" for place in range(0, len(scores), 3))
     if means.judged is not None:
-        yield f"    judge {_interval(means.judged)} over {means.judged.count} cases"
+        count = means.judged.count
+        yield f"    judge {_interval(means.judged)} over {count} case{'s' if count > 1 else ''}"
 
 
 def _last(summary: Summary) -> Iterator[str]:

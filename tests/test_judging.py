@@ -120,7 +120,7 @@ async def test_a_run_is_judged_beside_its_scores(small: Path) -> None:
     assert means["replay"]["judged"] is None
     assert "judged" not in means["score"]["scores"] and means["score"]["success"]["mean"] == 1
     assert "judged by scripted, which decides nothing" in again.stdout
-    assert "judge 0.75 [0.00, 1.00] over 1 cases" in again.stdout
+    assert "judge 0.75 [0.00, 1.00] over 1 case\n" in again.stdout
 
 
 async def test_a_judge_sees_the_answers_and_the_words_of_the_run_alone(small: Path) -> None:
