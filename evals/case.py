@@ -209,6 +209,18 @@ def line_of(path: Path, place: tuple[int | str, ...]) -> int:
     return _line(_read(path)[1], place)
 
 
+def line_with(path: Path, text: str) -> int:
+    """Return the line of a case's file on which a value stands; 1 when it is not there."""
+    nodes = [_read(path)[1]]
+    while nodes:
+        node = nodes.pop()
+        if node.value == text:
+            return int(node.start_mark.line) + 1
+        if isinstance(node.value, list):
+            nodes += [part for item in node.value for part in (item if isinstance(item, tuple) else (item,))]
+    return 1
+
+
 def load(name: str, folder: Path = FOLDER) -> Case:
     """Read a case by name or by path; raise `UsageError` naming file, line and field of what is wrong.
 
@@ -238,6 +250,8 @@ def _read(path: Path) -> tuple[dict[str, Any], Any]:
         raw, node = yaml.safe_load(text), yaml.compose(text, Loader=yaml.SafeLoader)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise UsageError(f"{path}: cannot be read: {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise UsageError(f"{path}: cannot be read: it is nested too deep") from None
     if not isinstance(raw, dict):
         raise UsageError(f"{path}:1: case: must hold an object with the fields of a case")
     return raw, node

@@ -14,6 +14,7 @@ from evals.case import Case, Proof
 from evals.lab import scenario as scenarios
 from evals.lab.package import PINS
 from evals.lab.scenario import Scenario
+from evals.patterns import EndlessPattern, any_in
 
 
 def problems(name: str, cache: Path, folder: Path = cases.FOLDER) -> Iterator[str]:
@@ -27,8 +28,12 @@ def problems(name: str, cache: Path, folder: Path = cases.FOLDER) -> Iterator[st
     if isinstance(where, str):
         yield f"{case.name}: scenario: {where}"
         return
-    for one in (*_patterns(case), *_proofs(case, where, cache)):
-        yield f"{case.name}: {one}"
+    try:
+        told = (*_patterns(case), *_proofs(case, where, cache))
+    except EndlessPattern as error:
+        path = cases.path_of(name, folder)
+        told = (f"{path}:{cases.line_with(path, error.pattern)}: {error}",)
+    yield from (f"{case.name}: {one}" for one in told)
     named = case_settings.remarks(case, cases.path_of(name, folder), where, cache)
     yield from (remark.line for remark in named if remark.unknown)
 
@@ -87,7 +92,7 @@ def _patterns(case: Case) -> Iterator[str]:
                 if pattern in distractor.any:
                     yield f"causes: {cause.id}: {pattern!r} is also a distractor's"
         for distractor in case.distractors:
-            if any(re.search(pattern, cause.says, re.IGNORECASE) for pattern in distractor.any):
+            if any_in(distractor.any, cause.says):
                 yield f"distractors: {distractor.id}: stands in what the true cause {cause.id} says"
     for distractor in case.distractors:
         if any(re.search(pattern, "") for pattern in distractor.any):

@@ -65,9 +65,10 @@ def check(
     """Check eval cases: schema, scenario, patterns, settings, and symbols in the package's source."""
     from agent.config import load_settings
     from agent.errors import ExitCode
-    from evals import case, case_check
+    from evals import case, case_check, patterns
 
     named, cache = files or case.names(), load_settings().cache_dir
+    patterns.watch()
     found = case_check.check(named, cache)
     count = sum(map(len, found.values()))
     untold = [text for name in named for text in case_check.untold(name, cache)]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.config import load_settings
-from agent.errors import ExitCode, UsageError
+from agent.errors import ExitCode, LeadlineError, UsageError
 from evals import gate, runs, table
 from evals.compare import compare_runs
 from evals.jobs import Asked
@@ -107,17 +107,23 @@ def _compare(options: Options) -> ExitCode:
 def _list(options: Options) -> ExitCode:
     settings = load_settings()
     rows = []
+    code = ExitCode.DONE
     for name in runs.names(settings):
-        done = read(runs.load(settings, name), runs.folder_of(settings, name))
+        try:
+            done = read(runs.load(settings, name), runs.folder_of(settings, name))
+        except LeadlineError as error:
+            sys.stderr.write(f"leadline: {error}\n")
+            code = error.exit_code
+            continue
         rows.append(
             {"run": name, "model": done.file.model, "jobs": len(done.file.jobs), "done": len(done.results)}
         )
     if options.as_json:
         sys.stdout.write(json.dumps(rows) + "\n")
-    elif not rows:
+    elif not rows and code is ExitCode.DONE:
         raise UsageError("there is no eval run yet", do="leadline eval")
     else:
         sys.stdout.write(
             "".join(f"{row['run']}  {row['done']}/{row['jobs']} jobs  {row['model']}\n" for row in rows)
         )
-    return ExitCode.DONE
+    return code

@@ -77,6 +77,9 @@ def plan(asked: Asked) -> list[Job]:
     ways = asked.ways or (["solve"] if asked.baseline else list(EVERY))
     if asked.baseline and ways != ["solve"]:
         raise UsageError("the baseline agent only solves cases", do="leadline eval solve --baseline")
+    for option, folder in (("--cases", asked.cases), ("--transcripts", asked.transcripts)):
+        if not folder.is_dir():
+            raise UsageError(f"{option}: there is no folder {folder}", do="name one that is there")
     jobs = [job for way in ways if way in RECORDED for job in _recorded(asked, way)]
     jobs += [job for way in ways if way not in RECORDED for job in _worked(asked, way)]
     if not jobs:

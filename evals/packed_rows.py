@@ -94,6 +94,8 @@ def unpack_rows(lines: Iterable[bytes], find: Lookup, path: Path) -> Iterator[Ro
             told.note(row)
         except PackError as error:
             raise TranscriptError(f"{path}:{number}: {_field(line, find)}: {error}") from error
+        except RecursionError:
+            raise TranscriptError(f"{path}:{number}: line: nested too deep for an event") from None
         except KeyError as error:
             raise TranscriptError(f"{path}:{number}: {error} is told by no line before this one") from error
         except (ValueError, TypeError, AttributeError) as error:

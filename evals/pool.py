@@ -52,9 +52,12 @@ class Pool:
             while batch := list(islice(_drained(left), chunk)):
                 await worker.do(batch)
 
-        async with asyncio.TaskGroup() as group:
-            for place in range(min(lanes, len(jobs))):
-                group.create_task(lane(workers[place % len(workers)]))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for place in range(min(lanes, len(jobs))):
+                    group.create_task(lane(workers[place % len(workers)]))
+        except ExceptionGroup as group_error:
+            raise group_error.exceptions[0] from None  # a full disk stops all lanes: one line says so
 
 
 def _drained(left: deque[Job]) -> Iterator[Job]:
@@ -113,6 +116,15 @@ class _Worker:
         return process
 
     async def _read(self, process: asyncio.subprocess.Process) -> None:
+        """Pass results on until the worker ends; when they cannot be kept, those who wait are told."""
+        try:
+            await self._pass_on(process)
+        except Exception as error:  # noqa: BLE001 - raised where the results are waited for
+            for _, future in self._open.values():
+                if not future.done():
+                    future.set_exception(error)
+
+    async def _pass_on(self, process: asyncio.subprocess.Process) -> None:
         """Pass results on until the worker ends; what it had in hand then does not count."""
         assert process.stdout is not None  # it was started with a pipe
         while line := await process.stdout.readline():
@@ -124,8 +136,8 @@ class _Worker:
             self._settle(job.result(error=f"its worker process ended {how}; see {log}, then resume the run"))
 
     def _settle(self, result: Result) -> None:
-        _, future = self._open.pop(result.key)
         self._done(result)
+        _, future = self._open.pop(result.key)
         if not future.done():
             future.set_result(None)
 

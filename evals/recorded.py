@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from agent.config import Settings
+from agent.errors import TranscriptError
 from agent.events import Started
 from agent.replay import replay
 from evals import case, recordings
@@ -19,6 +20,13 @@ async def rate(job: Job, context: RunContext) -> Result:
     about = recordings.about(job.recording, asked.transcripts)
     wanted = case.load(about.case, asked.cases)
     recording = recordings.load(job.recording, asked.transcripts)
+    count = len(recording.events)
+    if count != about.events:
+        path = recordings.path_of(job.recording, asked.transcripts)
+        raise TranscriptError(
+            f"{path}:{count}: line: the transcript has {count} events, {about.events} were kept",
+            do=f"fetch the file again, or set `events` in {path.with_suffix('.yaml').name}",
+        )
     rated = score(wanted, recording.events, recording.store)
     return _result(job, recording.started).model_copy(
         update={

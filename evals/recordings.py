@@ -97,6 +97,8 @@ def rows(name: str, folder: Path = FOLDER, cache_dir: Path | None = None) -> Ite
     """Yield what stands in each line of a recording's transcript."""
     path = path_of(name, folder)
     raw = path.read_bytes()
+    if not raw:
+        raise TranscriptError(f"{path}:1: line: the file is empty", do="fetch it again")
     if not raw.endswith(b"\n"):
         count = raw.count(b"\n") + 1
         raise TranscriptError(f"{path}:{count}: line: the last line is torn", do="fetch the file again")

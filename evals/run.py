@@ -49,8 +49,7 @@ class Run:
     def __init__(self, settings: Settings, file: RunFile) -> None:
         self.file = file
         self.folder = runs.folder_of(settings, file.id)
-        self.done = {key: result for key, result in runs.read(self.folder).items() if not result.error}
-        self.due: list[Job] = [job for job in file.jobs if job.key not in self.done]
+        self.due = self._due()
 
     @classmethod
     def new(cls, asked: Asked) -> Run:
@@ -68,12 +67,18 @@ class Run:
         """Do what is due; return also after SIGINT or SIGTERM, with everything that was done."""
         lock = runs.lock(self.folder)
         try:
+            self.due = self._due()  # another process may have done some until it let go of the run
             context = RunContext(folder=self.folder, asked=self.file.asked)
             end_labs(context.settings())
             stopped = asyncio.run(self._work(context, lock, seen))
         finally:
             os.close(lock)
         return read(self.file, self.folder, stopped)
+
+    def _due(self) -> list[Job]:
+        """Return the jobs that have no result which counts."""
+        counted = {key for key, result in runs.read(self.folder).items() if not result.error}
+        return [job for job in self.file.jobs if job.key not in counted]
 
     async def _work(self, context: RunContext, lock: int, seen: Seen) -> ExitCode:
         results = Results(self.folder)

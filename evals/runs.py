@@ -15,7 +15,7 @@ from pathlib import Path
 from pydantic import Field, ValidationError
 
 from agent.config import Settings
-from agent.errors import TranscriptError, UsageError
+from agent.errors import LeadlineError, TranscriptError, UsageError
 from agent.state import Record
 from evals.jobs import Asked, Job
 from evals.results import Result
@@ -116,10 +116,18 @@ class Results:
             os.ftruncate(self._descriptor, raw.rfind(b"\n") + 1)
 
     def add(self, result: Result) -> None:
-        """Write one result."""
+        """Write one result whole, or raise `LeadlineError` and leave nothing of it."""
         line = memoryview(result.model_dump_json().encode() + b"\n")
-        while line:
-            line = line[os.write(self._descriptor, line) :]
+        before = os.fstat(self._descriptor).st_size
+        try:
+            while line:
+                line = line[os.write(self._descriptor, line) :]
+        except OSError as error:
+            os.ftruncate(self._descriptor, before)
+            raise LeadlineError(
+                f"{self.path}: cannot be written: {error.strerror}",
+                do=f"make room, then go on with: leadline eval --resume {self.path.parent.name}",
+            ) from error
 
     def close(self) -> None:
         """Wait for the disk and close the file."""
@@ -141,7 +149,9 @@ def read(folder: Path) -> dict[str, Result]:
         except ValidationError as error:
             first = error.errors()[0]
             field = ".".join(str(part) for part in first["loc"]) or "line"
-            raise TranscriptError(f"{path}:{number}: {field}: {first['msg']}") from error
+            raise TranscriptError(
+                f"{path}:{number}: {field}: {first['msg']}", do="take the line out, then resume the run"
+            ) from error
         found[result.key] = result
     return found
 

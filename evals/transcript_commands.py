@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from agent.errors import LeadlineError
     from agent.models.replay import Recording
 
 app = typer.Typer(
@@ -111,7 +112,10 @@ def unpack(
     """Write a recording as an investigation's own folder holds it: transcript.jsonl and artifacts/."""
     from evals import recordings
 
-    count = recordings.unpack_to(name, folder)
+    try:
+        count = recordings.unpack_to(name, folder)
+    except OSError as error:
+        raise _unwritable(folder, error) from error
     sys.stdout.write(f"{folder / 'transcript.jsonl'}: {count} events\n")
 
 
@@ -128,7 +132,10 @@ def export(
     if out is None:
         sys.stdout.write(text)
     else:
-        out.write_text(text, encoding="utf-8")
+        try:
+            out.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise _unwritable(out, error) from error
         sys.stdout.write(f"{out}\n")
 
 
@@ -163,6 +170,12 @@ def _recording(name: str) -> Recording:
     if path.is_dir():
         path /= "transcript.jsonl"
     return Recording.load(path) if path.is_file() else recordings.load(name)
+
+
+def _unwritable(path: Path, error: OSError) -> LeadlineError:
+    from agent.errors import LeadlineError
+
+    return LeadlineError(f"cannot write {error.filename or path}: {error.strerror}", do="name another place")
 
 
 def _thread(name: str) -> Path:

@@ -19,9 +19,11 @@ from pydantic import TypeAdapter
 
 from agent.config import Settings, pin_libraries
 from agent.errors import LeadlineError, UsageError
+from evals import case, patterns
 from evals.context import RunContext
 from evals.cpu import CpuClock, Meter
 from evals.jobs import Job
+from evals.patterns import EndlessPattern
 from evals.results import Result, Way
 from tools import registry
 
@@ -81,6 +83,10 @@ class Worker:
     async def _tried(self, job: Job, meter: Meter) -> Result:
         try:
             return await self._done(job, meter)
+        except EndlessPattern as error:
+            path = case.path_of(job.case, self._context.asked.cases)
+            where = f"{path}:{case.line_with(path, error.pattern)}"
+            return job.result(model=self._settings.model, error=f"{where}: {error}")
         except LeadlineError as error:
             return job.result(model=self._settings.model, error=str(error))
         except Exception as error:  # noqa: BLE001 - the other jobs go on; what it was is in the run's log
@@ -161,6 +167,7 @@ async def main() -> None:
     """Serve stdin and stdout; whatever else is printed goes to the run's log."""
     out = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)
+    patterns.watch()
     lines = asyncio.StreamReader(limit=1 << 24)
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
     await serve(lines, lambda result: _tell(out, result))
