@@ -66,6 +66,7 @@ def check(
     from agent.config import load_settings
     from agent.errors import ExitCode
     from evals import case, case_check, patterns
+    from tools.display import printable
 
     named, cache = files or case.names(), load_settings().cache_dir
     patterns.watch()
@@ -78,8 +79,9 @@ def check(
     else:
         lines = [text for texts in found.values() for text in texts]
         lines += [f"remark: {text}" for text in untold]
-        verdict = f"{count} problems" if count else "nothing wrong that a program can see"
-        sys.stdout.write("".join(f"{line}\n" for line in [*lines, f"{len(found)} cases: {verdict}"]))
+        verdict = _count(count, "problem") if count else "nothing wrong that a program can see"
+        lines.append(f"{_count(len(found), 'case')}: {verdict}")
+        sys.stdout.write("".join(f"{printable(line)}\n" for line in lines))
     if count:
         raise typer.Exit(int(ExitCode.ERROR))
 
@@ -113,6 +115,10 @@ def list_(as_json: JsonOption = False) -> None:
     for row in rows:
         told = row.get("error") or f"{row['description']}"
         sys.stdout.write(f"{row['case']}  ({row.get('scenario', 'broken')})\n    {told}\n")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _json(made: Made) -> dict[str, Any]:

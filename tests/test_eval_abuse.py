@@ -16,8 +16,8 @@ import pytest
 
 from agent.config import Settings
 from agent.errors import LeadlineError, UsageError
+from evals import case_commands, patterns, runs
 from evals import recorded as recorded_jobs
-from evals import runs
 from evals.context import RunContext
 from evals.jobs import plan
 from evals.patterns import EndlessPattern
@@ -167,3 +167,15 @@ def test_what_cannot_be_written_is_said_in_a_line(words: tuple[str, ...], tmp_pa
     place = tmp_path / "file" / "below"
     with pytest.raises(LeadlineError, match=r"cannot write .*file.*; name another place"):
         app([*words, str(place)], standalone_mode=False)
+
+
+def test_what_a_case_says_reaches_no_terminal_as_it_is(
+    small: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patterns, "watch", lambda: None)  # it is for processes that are a command alone
+    distractors = [{"id": "\x1b[31mred", "any": [".*"]}]
+    path = case_file(small, "hostile", distractors=distractors) / "hostile.yaml"
+    case_commands.app(["check", str(path)], standalone_mode=False)
+    told = capsys.readouterr().out
+    assert "\\x1b[31mred: stands in any text" in told and "\x1b" not in told
+    assert told.splitlines()[-1].startswith("1 case: ")
