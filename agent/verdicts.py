@@ -30,7 +30,7 @@ from tools.intervals import t99
 SMALLEST_EFFECT = 0.03
 """A smaller change of throughput counts as none, however sure it is."""
 
-WIDEST = 0.10
+WIDEST = 0.13
 """An interval that holds 1 and reaches further than this to either side could hide a real effect."""
 
 HARM = 0.15

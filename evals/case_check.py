@@ -54,7 +54,7 @@ def untold(name: str, cache: Path, folder: Path = cases.FOLDER) -> Iterator[str]
 def unknown_setting(name: str, folder: Path, transcripts: Path, cache: Path) -> str | None:
     """Return the line about the first setting of a case that does not exist, looked up once a process.
 
-    None also for a case or a scenario that cannot be read: whatever needs it says that.
+    A scenario that is not there counts as one. None for a case that cannot be read: what needs it says so.
     """
     try:
         case = cases.load(name, folder)
@@ -62,7 +62,7 @@ def unknown_setting(name: str, folder: Path, transcripts: Path, cache: Path) -> 
         return None
     where = scenario_of(case, transcripts)
     if isinstance(where, str):
-        return None
+        return f"{cases.path_of(name, folder)}: scenario: {where}"
     named = case_settings.remarks(case, cases.path_of(name, folder), where, cache)
     return next((remark.line for remark in named if remark.unknown), None)
 

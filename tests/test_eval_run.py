@@ -214,7 +214,7 @@ def test_broken_cases_do_not_count_and_name_file_line_and_field(small: Path) -> 
     assert "broken-pattern.yaml:" in told["broken-pattern"] and "causes.0.any" in told["broken-pattern"]
     assert "sglang" in told["broken-package"] and "0.0.0" in told["broken-package"]
     summary = summarise(found)
-    assert "does not count: no scenario 'no-such-host'" in text(summary)
+    assert "scenario: no scenario 'no-such-host'" in text(summary)
 
 
 def test_a_run_in_which_nothing_counts_fails_with_a_code_of_its_own(small: Path) -> None:

@@ -18,7 +18,7 @@ from evals.lab.simulator_batches import Finish, MicroBatch, Rank, Request, Stats
 from evals.lab.simulator_launch import Launch
 from evals.lab.simulator_log import EngineLog, decode_line, prefill_line
 
-GATHER_S = 0.025
+GATHER_S = 0.04
 """Requests that come within one round of the scheduler are admitted together.
 
 Shorter, and requests of one burst that a busy machine spreads over some milliseconds are split at random.
