@@ -25,6 +25,12 @@ _PROGRAMS: Final[dict[str, Api]] = {
     "llama-server": "llamacpp",
     "llama_cpp.server": "llamacpp",
 }
+_APIS: Final[dict[launch_line.Engine, Api]] = {
+    "sglang": "sglang",
+    "vllm": "vllm",
+    "ollama": "ollama",
+    "llama.cpp": "llamacpp",
+}
 _USER: Final = "lab"
 
 
@@ -71,7 +77,7 @@ def engines(record: HostRecord) -> list[Engine]:
         found.append(
             Engine(
                 unit=row["unit"] or f"{row['engine']}.service",
-                api=row["engine"],
+                api=_APIS[row["engine"]],
                 argv=list(row["argv"]),
                 port=int(row["port"]),
                 pid=row["pid"],
@@ -79,6 +85,7 @@ def engines(record: HostRecord) -> list[Engine]:
                 package_root=row["package_root"] or "",
                 packages={name.replace("_", "-"): version for name, version in row["packages"].items()},
                 environ=row["environ"] or {},
+                program=_program(row["argv"]),
             )
         )
     services = [facts_view.service_view(record.facts, name, Seen()) for name in record.facts.of("unit")]
@@ -92,7 +99,8 @@ def engines(record: HostRecord) -> list[Engine]:
 def _by_unit(record: HostRecord, name: str) -> Engine | None:
     """Return the engine that a unit starts, where no process of it was seen."""
     argv = launch_line.mask(unit_text.command(unit_text.parse(record.units[name]).last("Service.ExecStart")))
-    if kind := launch_line.engine_of(argv):
+    kind = launch_line.engine_of(argv)
+    if kind == "sglang" or kind == "vllm":
         version, root = record.packages.get(kind, ("", ""))
         port = launch_line.port_of(launch_line.flags(argv, kind), kind)
         return Engine(name, kind, argv, port, version=version, package_root=root)
@@ -100,9 +108,13 @@ def _by_unit(record: HostRecord, name: str) -> Engine | None:
         api = _PROGRAMS.get(PurePosixPath(word).name)
         if api is not None:
             port = next((int(b) for a, b in pairwise(argv) if a == "--port" and b.isdigit()), 0)
-            program = argv[0] if PurePosixPath(argv[0]).name in _PROGRAMS else ""
-            return Engine(name, api, argv, port or _PORTS[api], program=program)
+            return Engine(name, api, argv, port or _PORTS[api], program=_program(argv))
     return None
+
+
+def _program(argv: Sequence[str]) -> str:
+    """Return the program that serves by itself, or an empty text where an interpreter runs it."""
+    return argv[0] if PurePosixPath(argv[0]).name in _PROGRAMS else ""
 
 
 def units(record: HostRecord, served: Sequence[Engine]) -> Units:

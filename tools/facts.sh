@@ -88,7 +88,7 @@ kernel_log() {
 arguments() { tr '\n\0' ' \n' <"/proc/$1/cmdline" | head -c 131072; }
 
 environment() { # PID: allowed names only; other values, and those of names that hold secrets, never travel
-  names='CUDA|NCCL|GLOO|VLLM|SGLANG|SGL|OMP|MKL|HF|TORCH|TORCHINDUCTOR|PYTORCH|TRITON|FLASHINFER|NVIDIA|UCX|NVSHMEM'
+  names='CUDA|NCCL|GLOO|VLLM|SGLANG|SGL|OMP|MKL|HF|TORCH|TORCHINDUCTOR|PYTORCH|TRITON|FLASHINFER|NVIDIA|UCX|NVSHMEM|OLLAMA|LLAMA|GGML'
   names="(($names)_[A-Za-z0-9_]*|LD_PRELOAD|LD_LIBRARY_PATH|PYTHONPATH|VIRTUAL_ENV|CUDA_HOME)"
   secret='[A-Za-z0-9_]*(TOKEN|KEY|SECRET|PASS|AUTH|CRED)[A-Za-z0-9_]*'
   # Reading decides: the mode bits allow what the kernel may still refuse (a process that is not dumpable).
@@ -122,7 +122,7 @@ look_in() { # ROOT SITE ENGINE: describe the package when this site-packages hol
   for d in "$1$2"/*.dist-info; do
     name=${d##*/}
     case $name in
-      "$3"-* | torch-* | triton-* | flashinfer_python-* | transformers-* | sgl_kernel-* | sglang_kernel-* | nvidia_nccl*)
+      "$3"-* | "$3"_python-* | torch-* | triton-* | flashinfer_python-* | transformers-* | sgl_kernel-* | sglang_kernel-* | nvidia_nccl*)
         echo "dist=${name%.dist-info}" ;;
     esac
   done
@@ -175,6 +175,8 @@ engine() { # PID ENGINE FIRST SECOND
   environment "$1" | send "environ:$1"
   about "$1" 2>/dev/null | send "about:$1"
   cat "/proc/$1/limits" 2>/dev/null | send "limits:$1"
+  case $2 in ollama) return ;; llama.cpp) set -- "$1" llama_cpp "$3" "$4" ;; esac
+  case $3 in *llama-server) return ;; esac
   package "$@" 2>/dev/null | send "package:$1"
 }
 
@@ -218,19 +220,21 @@ units() { # KNOWN: units that own an engine process, and those whose name or tex
 
 engines() { # start a probe for each engine process; leave the units that own them in $owners
   owners=
-  for f in $($T grep -lE 'sglang|vllm' /proc/[0-9]*/cmdline 2>/dev/null); do
+  for f in $($T grep -lE 'sglang|vllm|ollama|llama' /proc/[0-9]*/cmdline 2>/dev/null); do
     pid=${f#/proc/}
     pid=${pid%/cmdline}
     args=$NL$(arguments "$pid" 2>/dev/null)$NL
     case $args in
       *"${NL}sglang.launch_server$NL"* | *"/sglang/launch_server.py$NL"* | *[/$NL]"sglang${NL}serve$NL"*) kind=sglang ;;
       *"${NL}vllm.entrypoints"* | *[/$NL]"vllm${NL}serve$NL"*) kind=vllm ;;
+      *[/$NL]"ollama${NL}serve$NL"* | *[/$NL]"ollama${NL}runner$NL"*) kind=ollama ;;
+      *"${NL}llama_cpp.server$NL"* | *[/$NL]"llama-server$NL"*) kind=llama.cpp ;;
       *) continue ;;
     esac
     rest=${args#"$NL"}
     first=${rest%%"$NL"*}
     rest=${rest#*"$NL"}
-    case ${first##*/} in *python* | sglang | vllm) ;; *) continue ;; esac
+    case ${first##*/} in *python* | sglang | vllm | ollama | llama-server) ;; *) continue ;; esac
     timed "engine:$pid" engine "$pid" "$kind" "$first" "${rest%%"$NL"*}"
     while read -r line; do
       case $line in *.service*) line=${line%.service*}.service; owners="$owners$NL${line##*/}" ;; esac

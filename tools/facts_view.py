@@ -14,7 +14,8 @@ from tools.facts_parse import Gathered
 
 _CLOCK_TICKS = 100  # USER_HZ: fixed by Linux's interface, whatever the kernel's own tick is
 _SHOWN_NAMES = re.compile(
-    r"^(CUDA|NCCL|GLOO|VLLM|SGLANG|SGL|OMP|MKL|HF|TORCH|TORCHINDUCTOR|PYTORCH|TRITON|FLASHINFER|NVIDIA|UCX|NVSHMEM)_"
+    r"^(CUDA|NCCL|GLOO|VLLM|SGLANG|SGL|OMP|MKL|HF|TORCH|TORCHINDUCTOR|PYTORCH|TRITON|FLASHINFER|NVIDIA|UCX|NVSHMEM"
+    r"|OLLAMA|LLAMA|GGML)_"
     r"|^(LD_PRELOAD|LD_LIBRARY_PATH|PYTHONPATH|VIRTUAL_ENV|CUDA_HOME)$"
 )
 _SECRET_NAMES = re.compile(r"TOKEN|KEY|SECRET|PASS|AUTH|CRED")
@@ -58,14 +59,14 @@ def _about(gathered: Gathered, pid: str) -> dict[str, Any]:
     return values
 
 
-def _package(gathered: Gathered, pid: str, engine: str) -> dict[str, Any]:
+def _package(gathered: Gathered, pid: str, engine: launch_line.Engine) -> dict[str, Any]:
     text = gathered.text(f"package:{pid}")
     values = facts_parse.pairs(text)
     versions = dict(name.rsplit("-", 1) for name in re.findall(r"^dist=(\S+-\S+)$", text, re.MULTILINE))
     own = re.search(r'^__version__ *= *"([^"]+)"', text, re.MULTILINE)
     out: dict[str, Any] = {
         "package_root": values.get("package_root") or None,
-        "version": versions.pop(engine, None) or (own.group(1) if own else None),
+        "version": versions.pop(launch_line.package_of(engine), None) or (own.group(1) if own else None),
         "packages": versions,
     }
     if values.get("root"):
@@ -107,7 +108,7 @@ def engine_view(gathered: Gathered, pid: str, seen: Seen) -> dict[str, Any] | No
         "flags": flags,
         "python": argv[0] if argv[0].startswith("/") else about.get("exe"),
         **package,
-        "port": launch_line.port_of(flags, engine),
+        "port": launch_line.port_of(flags, engine, environ),
         "environ": environ,
         "user": about["user"],
         "ppid": about["ppid"],
@@ -124,7 +125,21 @@ def engines_view(gathered: Gathered, seen: Seen) -> list[dict[str, Any]]:
     found = [engine_view(gathered, pid, seen) for pid in sorted(gathered.of("cmdline"), key=int)]
     engines = [row for row in found if row is not None]
     pids = {row["pid"] for row in engines}
-    return [row for row in engines if row["ppid"] not in pids]
+    return _with_runners([row for row in engines if row["ppid"] not in pids], engines)
+
+
+def _with_runners(shown: list[dict[str, Any]], all_rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Tell with Ollama's server which model runners it started: what they were given stands there alone."""
+    servers = [row for row in shown if row["engine"] == "ollama" and "runner" not in row["argv"][:2]]
+    pids = {row["pid"] for row in servers}
+    runners = [row for row in all_rows if row["engine"] == "ollama" and row["pid"] not in pids]
+    if not servers:
+        return shown
+    for server in servers:
+        mine = [row for row in runners if row["ppid"] == server["pid"] or len(servers) == 1]
+        server["runners"] = [{"pid": row["pid"], "argv": row["argv"]} for row in mine]
+    left = {row["pid"] for server in servers for row in server["runners"]}
+    return [row for row in shown if row["pid"] not in left]
 
 
 def _number(text: str) -> int | None:

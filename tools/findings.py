@@ -164,7 +164,10 @@ class Findings:
             return None
         key = judge_key(process)
         if key not in self.ctx.cache:
-            engine = ENGINES[process.engine]
+            engine = ENGINES.get(process.engine)
+            if engine is None:
+                self.notes.append(f"nothing is judged: {process.engine} has no class of settings")
+                return None
             definitions = self._definitions(engine, f"{process.package_root}/{engine.file}")
             if definitions is None:
                 return None

@@ -122,14 +122,14 @@ def _facts(host: str, pid: int | None, records: Mapping[str, bytes], denied: lis
         raise ToolError(f"no process {pid} on {host}; call facts for the engine processes that run now")
     if "none" in records:
         raise ToolError(
-            f"no SGLang or vLLM process is visible on {host}: it may be down, or hidden from this account; "
-            "call facts for units and processes, or give an absolute path"
+            f"no process of an inference engine is visible on {host}: it may be down, or hidden from this "
+            "account; call facts for units and processes, or give an absolute path"
         )
     argv = tuple(part.decode("utf-8", "replace") for part in records["cmdline"].rstrip(b"\0").split(b"\0"))
     engine = engine_of(argv)
-    if engine is None:
-        raise ToolError(f"process {pid} on {host} is not an inference engine: {' '.join(mask(argv))[:120]}")
     found = int(_text(records, "pid"))
+    if engine is None:
+        raise ToolError(f"process {found} on {host} is not an inference engine: {' '.join(mask(argv))[:120]}")
     effective, notes = _server_answer(_text(records, "server_info"))
     others = [p for p in _text(records, "mains").split() if p != str(found)]
     if others:

@@ -20,10 +20,12 @@ parent() { s=$(cat "/proc/$1/stat" 2>/dev/null) || return; s=${s##*) }; set -f; 
 is_engine() {
   argv=$(words "$1")
   first=${argv%%"$NL"*}
-  case ${first##*/} in *python* | sglang | vllm) ;; *) return 1 ;; esac
+  case ${first##*/} in *python* | sglang | vllm | ollama | llama-server) ;; *) return 1 ;; esac
   case $NL$argv$NL in
     *"$NL"sglang.launch_server"$NL"* | */sglang/launch_server.py"$NL"* | *[/"$NL"]sglang"$NL"serve"$NL"*) ENGINE=sglang ;;
     *"$NL"vllm.entrypoints* | *[/"$NL"]vllm"$NL"serve"$NL"*) ENGINE=vllm ;;
+    *[/"$NL"]ollama"$NL"serve"$NL"*) ENGINE=ollama ;;
+    *"$NL"llama_cpp.server"$NL"* | *[/"$NL"]llama-server"$NL"*) ENGINE=llama.cpp ;;
     *) return 1 ;;
   esac
 }
@@ -34,10 +36,14 @@ if [ -n "$PID" ]; then
   is_engine "$PID"
 else
   found=
-  for f in $(grep -laE 'sglang|vllm' /proc/[0-9]*/cmdline 2>/dev/null); do
-    p=${f#/proc/}
-    p=${p%/cmdline}
-    is_engine "$p" && found="$found $p"
+  # Engines whose source can be read come first; the others only where there is none.
+  for names in 'sglang|vllm' 'ollama|llama'; do
+    for f in $(grep -laE "$names" /proc/[0-9]*/cmdline 2>/dev/null); do
+      p=${f#/proc/}
+      p=${p%/cmdline}
+      is_engine "$p" && found="$found $p"
+    done
+    [ -z "$found" ] || break
   done
   mains=
   for p in $(printf '%s\n' $found | sort -n); do
@@ -62,7 +68,7 @@ grep -E '^Uid:' "/proc/$PID/status" | pipe status
 PYPATH=
 VENV=
 if environ=$(tr '\0' '\n' 2>/dev/null <"/proc/$PID/environ"); then
-  names='CUDA|NCCL|GLOO|VLLM|SGL|OMP|MKL|HF_|HUGGINGFACE|TORCH|PYTORCH|TRITON|FLASHINFER|LD_PRELOAD|LD_LIBRARY_PATH|PYTHON|VIRTUAL_ENV|NVIDIA|UCX'
+  names='CUDA|NCCL|GLOO|VLLM|SGL|OMP|MKL|HF_|HUGGINGFACE|TORCH|PYTORCH|TRITON|FLASHINFER|LD_PRELOAD|LD_LIBRARY_PATH|PYTHON|VIRTUAL_ENV|NVIDIA|UCX|OLLAMA|LLAMA|GGML'
   printf '%s\n' "$environ" | grep -E "^($names)[A-Z0-9_]*=" | pipe environ
   VENV=$(printf '%s\n' "$environ" | sed -n 's/^VIRTUAL_ENV=//p' | head -n 1)
   PYPATH=$(printf '%s\n' "$environ" | sed -n 's/^PYTHONPATH=//p' | head -n 1)
@@ -98,6 +104,7 @@ done
 PACKAGE=
 SITE=
 take() { # FOLDER: use the package below it
+  case $ENGINE in sglang | vllm) ;; *) return 1 ;; esac # the others keep no settings in Python
   [ -z "$PACKAGE" ] && [ -f "$1/$ENGINE/__init__.py" ] && PACKAGE=$1/$ENGINE
 }
 case $NL$argv$NL in *"$NL-m$NL"*) [ -z "$CWD" ] || take "$ROOT${CWD%/}" ;; esac
@@ -145,8 +152,16 @@ if [ -n "$PACKAGE" ]; then
   done
 fi
 
-PORT=30000
-[ "$ENGINE" = sglang ] || PORT=8000
+case $ENGINE in
+  sglang) PORT=30000 ;;
+  vllm) PORT=8000 ;;
+  llama.cpp) PORT=8080 ;;
+  ollama)
+    PORT=11434
+    host=$(printf '%s\n' "$environ" | sed -n 's/^OLLAMA_HOST=//p' | sed 's,/*$,,' | head -n 1)
+    case ${host##*:} in '' | *[!0-9]*) ;; *) PORT=${host##*:} ;; esac
+    ;;
+esac
 given=$(printf '%s\n' "$argv" | sed -n -e 's/^--port=\([0-9][0-9]*\)$/\1/p' -e '/^--port$/{n;s/^\([0-9][0-9]*\)$/\1/p;}' | tail -n 1)
 PORT=${given:-$PORT}
 send port "$PORT"
@@ -159,7 +174,8 @@ ask() { # PATH: print the answer and a last line with the status
   else echo 'noclient -' >&2; printf 'noclient'; fi
 }
 # A server may send without end: what is longer than any real answer is cut, and then not believed.
-answer=$(ask /server_info | head -c 2000000)
+answer=
+case $ENGINE in sglang | vllm) answer=$(ask /server_info | head -c 2000000) ;; esac
 case $answer in
   *"${NL}404" | *"${NL}405") answer=$(ask /get_server_info | head -c 2000000) ;;
 esac

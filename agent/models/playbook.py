@@ -42,13 +42,13 @@ def no_engine(facts: Sequence[Facts]) -> Generator[Step, list[View], None]:
     services = [str(row.get("unit")) for one in facts for row in rows(one.view, "services")]
     seen = f" Units that mention one: {', '.join(services)}." if services else ""
     yield Step(
-        f"No running SGLang or vLLM process is visible on the host.{because}{seen}",
+        f"No running inference engine is visible on the host.{because}{seen}",
         [
             (
                 "conclude",
                 {
                     "outcome": "needs_person",
-                    "summary": f"No running SGLang or vLLM process is visible.{because}{seen}",
+                    "summary": f"No running inference engine is visible.{because}{seen}",
                     "claims": [],
                     "next_step": f"Start the server, or name a host where it runs. {ATTACH}",
                 },
