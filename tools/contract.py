@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -131,6 +132,11 @@ class ToolSettings(BaseModel):
         default=False, description="May a change restart a server that is answering requests?"
     )
     allow_container_exec: bool = False
+    ask_engine: bool = Field(
+        default=False,
+        description="May a launch line be tried against the engine's own argument class on its host, in the "
+        "process's own interpreter? No model is loaded and no GPU is touched.",
+    )
     view_chars: int = Field(default=12_000, description="Upper bound of the text a model sees of one call.")
 
 
@@ -145,6 +151,8 @@ class ToolContext:
     settings: ToolSettings
     cache: dict[str, Any] = field(default_factory=dict)
     """Shared by all calls of one investigation, in memory only (parsed sources, process facts)."""
+    cache_dir: Path | None = None
+    """Where files of packages may be kept between investigations, by sha256; None keeps nothing."""
     progress: Callable[[str], None] = lambda text: None
     artifacts: Mapping[str, ArtifactRef] = field(default_factory=dict)
     """All artifacts kept by earlier calls, by handle, for paging."""
