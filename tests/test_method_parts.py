@@ -6,10 +6,14 @@ from typing import Any
 
 import pytest
 
+from agent.checks import evaluate
 from agent.models.effect import applicable, fill, promise
 from agent.models.launch import differences, places, standing, written_reason
+from agent.models.method import Case
+from agent.models.proposing import demand
 from agent.models.views import Facts, Quote, find_quote
-from agent.models.weighing import weigh
+from agent.models.weighing import check_matches, weigh
+from agent.state import RatioCheck
 from prompts.playbooks import ChangeTemplate, Limit, Playbook, Prediction, load_all
 
 UNIT = """# /etc/systemd/system/s.service
@@ -81,6 +85,37 @@ def test_source_alone_supports_no_cause_of_a_host() -> None:
     assert weigh([source, log], found).holds(["P2"])
     assert not weigh([source, log], found).holds(["P9"])
     assert len(weigh([source, log], found).evidence([])) == 2
+
+
+def test_a_cause_may_need_all_of_its_predictions() -> None:
+    found = {name: Quote("t1.1", "x") for name in ("P1", "P2")}
+    one, two = prediction("P1", "log"), prediction("P2", "log")
+    assert weigh([one, two], found).holds([], ["P1", "P2"])
+    half = weigh([one, two], {"P1": found["P1"]})
+    assert half.holds(["P1", "P2"]) and not half.holds([], ["P1", "P2"])
+    assert half.evidence([]) and not half.evidence([], ["P1", "P2"])
+
+
+@pytest.mark.parametrize(
+    ("text", "matches"),
+    [("offloaded 16/41 layers", True), ("offloaded 41/41 layers", False), ("offloaded 3/0 layers", False)],
+)
+def test_a_check_may_hold_two_numbers_against_each_other(text: str, *, matches: bool) -> None:
+    check = {"kind": "ratio", "pattern": r"offloaded (\d+)/(\d+)", "op": "<", "value": 1.0}
+    assert check_matches(check, text) is matches
+    assert evaluate(RatioCheck.model_validate(check), text, text, None) is matches, "the ledger agrees"
+
+
+def test_the_demand_counts_who_runs_and_who_waits_on_every_worker() -> None:
+    line = "Decode batch, #running-req: {}, token usage: 0.01, cuda graph: True, #queue-req: {}"
+    view = {
+        "artifact": "t1.1",
+        "stdout": "\n".join([line.format(6, 14), line.format(5, 0), "#queue-req: 99"]),
+    }
+    case = Case("slow", Facts({}, {"flags": {"dp_size": "8"}}), [], probes={"b.queue": view})
+    assert demand(case) == 256
+    assert demand(Case("slow", Facts({}, {}), [], probes={"b.queue": view})) == 32
+    assert demand(Case("slow", Facts({}, {}), [])) == 1
 
 
 @pytest.mark.parametrize("book", load_all(), ids=lambda book: book.name)

@@ -201,6 +201,8 @@ def next_step(case: Case, outcome: str, causes: list[Lead]) -> str:
             if limits
             else "; if it is still slow, " + ATTACH[:1].lower() + ATTACH[1:]
         )
+    if outcome == "needs_person" and (told := [lead.book.person for lead in causes if lead.book.person]):
+        return " ".join(str(fill(text, case.facts)) for text in told)
     if outcome == "needs_person":
         return "Decide whether the settings named are still wanted; then ask again."
     no_load = any("error" in view for key, view in case.probes.items() if key.endswith(".load"))

@@ -44,7 +44,7 @@ class Lead:
     @property
     def holds(self) -> bool:
         """Tell whether the evidence supports it, and one of the predictions that it needs matched."""
-        return self.weighed is not None and self.weighed.holds(self.book.needs_any)
+        return self.weighed is not None and self.weighed.holds(self.book.needs_any, self.book.needs_all)
 
     @property
     def refuted(self) -> bool:
@@ -180,7 +180,7 @@ def cite(case: Case) -> Steps:
     calls: list[Call] = []
     for lead in case.leads:
         lead.weighed = _weigh(case, lead)
-        evidence = lead.weighed.evidence(lead.book.needs_any)
+        evidence = lead.weighed.evidence(lead.book.needs_any, lead.book.needs_all)
         if evidence:
             calls.append(("hypothesis", {"update": [{"id": lead.id, "evidence": evidence}]}))
         if lead.holds and lead.book.settings and lead.book.bad_value is not None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from typing import Any
 
+import re2
+
 from agent.models import effect
 from agent.models.claims import deciding_guard
 from agent.models.explain import Reason, writes
 from agent.models.launch import standing, written_reason
 from agent.models.method import Case, Lead, Step, fill
-from agent.models.views import View, rows
+from agent.models.views import View, rows, view_quotes
 from prompts.playbooks import ChangeTemplate
 
 ROLLBACK = "Restore the unit and its drop-ins as they are now, reload, and restart once."
@@ -70,6 +72,7 @@ def plans_of(case: Case, lead: Lead, *, first: bool) -> Iterator[Plan]:
         present = case.facts.flags.get(name)
         value = None if present is None else str(present)
         wanted = str(fill(template.to_value, case.facts)).replace("{fullest}", str(fullest(case)))
+        wanted = wanted.replace("{demand}", str(demand(case)))
         if value != wanted:
             why = template.reason
             if value is not None:
@@ -89,7 +92,23 @@ def fullest(case: Case) -> int:
     counts = [
         int(row.get("running_req") or 0) for view in case.probes.values() for row in rows(view, "decode")
     ]
-    return int(1 << (max([1, *counts]) - 1).bit_length())
+    return _power_of_two(max([1, *counts]))
+
+
+def demand(case: Case) -> int:
+    """Return the most requests that a decode line counts, running or waiting, over all workers, rounded up."""
+    shown = [quote.text for view in case.probes.values() for quote in view_quotes(view)]
+    counts = [
+        int(found.group(1)) + int(found.group(2))
+        for text in shown
+        if (found := re2.search(r"Decode batch.*#running-req: ?(\d+).*#queue-req: ?(\d+)", text))
+    ]
+    workers = str(case.facts.flags.get("dp_size", "1"))
+    return _power_of_two(max([1, *counts]) * (int(workers) if workers.isdigit() else 1))
+
+
+def _power_of_two(number: int) -> int:
+    return int(1 << (number - 1).bit_length())
 
 
 def _why(case: Case, lead: Lead, reason: Reason) -> str:

@@ -34,21 +34,23 @@ class Weighed:
     supporting: list[tuple[Prediction, Quote]] = field(default_factory=list)
     against: list[tuple[Prediction, Quote]] = field(default_factory=list)
 
-    def holds(self, needs_any: Sequence[str]) -> bool:
-        """Tell whether this host supports it, with one of the named predictions where any are named."""
+    def holds(self, needs_any: Sequence[str], needs_all: Sequence[str] = ()) -> bool:
+        """Tell whether this host supports it, with one, or all, of the predictions named."""
         matched = {prediction.id for prediction, _ in self.supporting}
-        return self.of_host and not self.against and (not needs_any or bool(matched & set(needs_any)))
+        enough = (not needs_any or bool(matched & set(needs_any))) and matched >= set(needs_all)
+        return self.of_host and not self.against and enough
 
     @property
     def of_host(self) -> bool:
         """Tell whether anything but source supports it: source is the same wherever the version runs."""
         return any(prediction.kind != "source" for prediction, _ in self.supporting)
 
-    def evidence(self, needs_any: Sequence[str]) -> list[dict[str, Any]]:
+    def evidence(self, needs_any: Sequence[str], needs_all: Sequence[str] = ()) -> list[dict[str, Any]]:
         """Return the evidence to cite: what speaks against it alone, else all, once it supports it."""
         return [
             {"prediction": prediction.id, "kind": prediction.kind} | quote.cite()
-            for prediction, quote in self.against or (self.supporting if self.holds(needs_any) else [])
+            for prediction, quote in self.against
+            or (self.supporting if self.holds(needs_any, needs_all) else [])
         ]
 
     def quote(self) -> Quote | None:
@@ -75,4 +77,8 @@ def check_matches(check: Mapping[str, Any], text: str) -> bool:
     found = re2.search(str(check["pattern"]), text)
     if check.get("kind") == "value":
         return found is not None and compare(float(found.group(1)), str(check["op"]), float(check["value"]))
+    if check.get("kind") == "ratio":
+        numbers = [float(number) for number in found.groups()] if found else []
+        ratio = numbers[0] / numbers[1] if len(numbers) > 1 and numbers[1] else None
+        return ratio is not None and compare(ratio, str(check["op"]), float(check["value"]))
     return (found is not None) == bool(check.get("present", True))

@@ -129,6 +129,9 @@ class Playbook(_Strict):
     needs_any: list[str] = Field(
         default_factory=list, description="Predictions of which one must match before this counts as a cause."
     )
+    needs_all: list[str] = Field(
+        default_factory=list, description="Predictions that must all match before this counts as a cause."
+    )
     keep: list[str] = Field(
         default_factory=list,
         description="Settings that are never changed to undo an override: they are wanted.",
@@ -147,6 +150,7 @@ class Playbook(_Strict):
     by_design: str = Field(
         default="", description="What to do instead, where what it states is meant to be so."
     )
+    person: str = Field(default="", description="What a person has to do, where no setting undoes the cause.")
     inherent: list[Limit] = Field(default_factory=list)
     cautions: list[str] = Field(default_factory=list)
     if_open: str = Field(
@@ -172,6 +176,9 @@ def _check_references(path: Path, playbook: Playbook) -> None:
     named |= {observed.probe for observed in playbook.observed}
     for probe in playbook.probes.values():
         named |= {other for other in (probe.after, probe.wait_for) if other}
+    needed = {*playbook.needs_any, *playbook.needs_all} - {one.id for one in playbook.predictions}
+    if needed:
+        raise PlaybookError(f"{path.name}: needs: no such prediction: {', '.join(sorted(needed))}")
     unknown = named - set(playbook.probes) - {"server_info", "source", "unit"}
     if unknown:
         raise PlaybookError(f"{path.name}: probes: not defined: {', '.join(sorted(unknown))}")
