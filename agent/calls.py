@@ -172,6 +172,7 @@ def tool_context(work: Investigation, call: ToolCall, kept: list[ArtifactRef]) -
         redact=work.redact,
         settings=work.settings.tools,
         cache=work.cache,
+        cache_dir=work.settings.cache_dir,
         progress=lambda text: work.emit(Progress(call=name, text=text)),
         artifacts=work.history.artifacts,
         kept=kept,

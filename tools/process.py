@@ -66,10 +66,8 @@ async def load_process(
     result = await host.exec(argv, timeout_s=_LIMIT_S, max_bytes=8 << 20, retry=True)
     if not result.ok:
         raise ToolError(f"cannot look at processes on {host.name}: {result.outcome} {result.detail}".rstrip())
-    records, denied = _records(result.stdout.data)
-    facts = _facts(host.name, pid, records, denied)
-    if records.get("server_info") == b"noclient" and facts.port:
-        facts = await _asked_through(host, facts)
+    records, denied = read_records(result.stdout.data)
+    facts = await described(host, pid, records, denied)
     ctx.cache[key] = ctx.cache[f"process:{host.name}:{facts.pid}:{process_root}"] = facts
     return facts
 
@@ -89,7 +87,18 @@ def effective_settings(answer: object) -> dict[str, Any]:
     return {str(name): value for name, value in inner.items() if not is_secret(str(name))}
 
 
-def _records(output: bytes) -> tuple[dict[str, bytes], list[str]]:
+async def described(
+    host: Host, pid: int | None, records: Mapping[str, bytes], denied: list[str]
+) -> ProcessFacts:
+    """Return the facts of what ``process.sh`` sent; a server the host could not ask is asked from here."""
+    facts = _facts(host.name, pid, records, denied)
+    if records.get("server_info") == b"noclient" and facts.port:
+        return await _asked_through(host, facts)
+    return facts
+
+
+def read_records(output: bytes) -> tuple[dict[str, bytes], list[str]]:
+    """Return the records of ``process.sh`` by name, and what it may not read."""
     records: dict[str, bytes] = {}
     denied: list[str] = []
     hexadecimal = False

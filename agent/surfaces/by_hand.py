@@ -73,6 +73,7 @@ async def _call(host: str, tool: Tool[Any], args: Args, *, allow_load: bool, sen
             store=ArtifactStore(settings.state_dir / "by-hand" / "artifacts"),
             redact=redact,
             settings=allowed,
+            cache_dir=settings.cache_dir,
             progress=say,
         )
         return await tool.run(context, named)

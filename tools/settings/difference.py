@@ -1,0 +1,202 @@
+"""Set what was asked for against what is in force and what shows, and say how each difference came about."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from tools.settings.evidence import Evidence
+from tools.settings.own_words import UNREAD, Seen, Word
+from tools.settings.requested import Asked
+from tools.settings.types import Definition, DerivationStep, Effective, Evaluation
+
+Kind = Literal[
+    "default",
+    "launch flag",
+    "drop-in",
+    "environment",
+    "silent override",
+    "logged override",
+    "not explained",
+    "unknown",
+]
+"""How a value came about; ``not explained``: the engine says it, and no step of the source gives it."""
+_LITERAL: Final = re.compile(r"\{[^{}]*\}|%[-+ #0-9.*]*[a-zA-Z%]")
+_LONG: Final = 12
+"""A text of a log line that is shorter could be anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Hold one setting: asked for, in force, seen, and how the value came about."""
+
+    name: str
+    kind: Kind
+    value: Any
+    known: bool
+    source: str
+    """Who says what is in force: ``/server_info``, a start-up line, or ``source`` (our evaluation)."""
+    asked: tuple[Asked, ...] = ()
+    step: DerivationStep | None = None
+    """The step that gave the value."""
+    log: str = ""
+    """The line of the log that tells of it."""
+    seen: tuple[Seen, ...] = ()
+    default: Any = None
+    default_known: bool = False
+    evaluated: Effective | None = None
+    disagrees: bool = False
+    """True when the source gives another value than the engine says."""
+    contradicted: bool = False
+    """True when what is observed does not fit the value."""
+
+    @property
+    def differs(self) -> bool:
+        """Tell whether there is something to see: no plain default that everybody agrees on."""
+        return (
+            self.kind not in ("default", "unknown")
+            or self.disagrees
+            or self.contradicted
+            or any(not one.in_force for one in self.asked)
+        )
+
+
+def differences(
+    evaluation: Evaluation,
+    definitions: Mapping[str, Definition],
+    asked: Sequence[Asked],
+    words: Mapping[str, Word],
+    seen: Mapping[str, Sequence[Seen]],
+    evidence: Evidence,
+    names: Iterable[str] | None = None,
+) -> list[Difference]:
+    """Return one row a setting, those that differ first, each group in the order of the source."""
+    by_name: dict[str, list[Asked]] = {}
+    for one in asked:
+        by_name.setdefault(one.name, []).append(one)
+    every = dict.fromkeys([*evaluation.settings, *words]) if names is None else dict.fromkeys(names)
+    rows = [
+        _difference(
+            name,
+            evaluation.settings.get(name),
+            definitions.get(name),
+            tuple(by_name.get(name, ())),
+            words.get(name),
+            tuple(seen.get(name, ())),
+            evidence,
+        )
+        for name in every
+    ]
+    return sorted(rows, key=lambda row: not row.differs)
+
+
+def _difference(
+    name: str,
+    effective: Effective | None,
+    definition: Definition | None,
+    asked: tuple[Asked, ...],
+    word: Word | None,
+    seen: tuple[Seen, ...],
+    evidence: Evidence,
+) -> Difference:
+    known = word is not None or (effective is not None and effective.known)
+    value = word.value if word is not None else effective.value if effective is not None else None
+    step = _step_of(effective, value, known, told=word is not None)
+    default_known = definition is not None and definition.default_known
+    default = definition.default if definition is not None and default_known else None
+    kind, log = _kind(effective, step, asked, evidence, value, known, default_known and same(default, value))
+    return Difference(
+        name=name,
+        kind=kind,
+        value=value,
+        known=known,
+        source=word.source if word is not None else "source",
+        asked=asked,
+        step=step,
+        log=log,
+        seen=seen,
+        default=default,
+        default_known=default_known,
+        evaluated=effective,
+        disagrees=bool(word and effective and effective.known and not same(effective.value, value)),
+        contradicted=known and any(contradicts(name, value, one) for one in seen),
+    )
+
+
+def same(one: Any, other: Any) -> bool:
+    """Tell whether two values are the same setting: a list is a tuple, 1.0 is 1, True is not 1."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(same(a, b) for a, b in zip(one, other, strict=True))
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    return bool(one == other)
+
+
+def _step_of(effective: Effective | None, value: Any, known: bool, *, told: bool) -> DerivationStep | None:
+    """Return the last step that gives the value; of steps that surely happened where the source decides."""
+    steps = effective.steps if effective is not None else ()
+    if not known:
+        return None
+    for step in reversed(steps):
+        if step.known and same(step.value, value):
+            return step
+    if steps and (not told or not steps[-1].known):
+        return steps[-1]
+    return None
+
+
+def _kind(
+    effective: Effective | None,
+    step: DerivationStep | None,
+    asked: tuple[Asked, ...],
+    evidence: Evidence,
+    value: Any,
+    known: bool,
+    is_default: bool,
+) -> tuple[Kind, str]:
+    if not known:
+        return "unknown", ""
+    if step is None:
+        if is_default:
+            return "default", ""
+        flags = [one for one in asked if one.in_force and one.value is not None and one.value == str(value)]
+        return (_by_place(flags[-1]), "") if flags else ("not explained", "")
+    if step.origin == "default":
+        return "default", ""
+    if step.origin == "environment":
+        return "environment", ""
+    if step.origin == "flag":
+        return (_by_place(asked[0]) if asked else "launch flag"), ""
+    if step.logged is None:
+        return "silent override", ""
+    return "logged override", log_line(step.logged, evidence.log)
+
+
+def _by_place(asked: Asked) -> Kind:
+    return "drop-in" if asked.way == "drop-in" else "launch flag"
+
+
+def log_line(message: str, log: str) -> str:
+    """Return the line of a log that a message of the source made; empty when none is there."""
+    parts = sorted(_LITERAL.sub("\n", message).split("\n"), key=len, reverse=True)
+    text = parts[0].strip().strip("\"'").strip() if parts else ""
+    if len(text) < _LONG:
+        return ""
+    return next((line.strip() for line in log.splitlines() if text in line), "")
+
+
+def contradicts(name: str, value: Any, seen: Seen) -> bool:
+    """Tell whether something observed does not fit a value in force."""
+    if name.rpartition(".")[2] == "disable_cuda_graph" and value is False:
+        return seen.source == "decode lines" and seen.text.endswith("cuda graph: False")
+    if seen.value is UNREAD or value is None:
+        return False
+    # What a server logs may be what became of a setting later: only the same kind of plain value is compared.
+    plain = bool | int | float | str
+    if seen.source != "metric" or not isinstance(value, plain) or type(value) is not type(seen.value):
+        return False
+    return not same(value, seen.value)
