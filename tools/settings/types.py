@@ -10,6 +10,8 @@ Engine = Literal["sglang", "vllm", "llama.cpp", "ollama", "tgi"]
 Truth = Literal["true", "false", "unknown"]
 Origin = Literal["default", "flag", "environment", "overwrite"]
 """Where a step of a derivation got its value: the definition, the launch line, a variable, an assignment."""
+Takes = Literal["none", "one", "optional", "some", "any", "unknown"]
+"""The words that an option takes: a switch, one, one or none, one or more, any number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,10 @@ class Definition:
     """What the source says instead, when the setting itself is deprecated."""
     shallow: bool = False
     """True when it comes from a help text or documentation instead of source."""
+    takes: Takes = "unknown"
+    """How many words follow its leading option."""
+    reader: str = ""
+    """What reads those words, in the source's words: ``int``, ``human_readable_int``, or the field's type."""
 
 
 @dataclass(frozen=True, slots=True)
