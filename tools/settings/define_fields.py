@@ -118,6 +118,8 @@ class Hints:
             inner = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
             found = [part for each in inner for part in self.parts(path, each, depth + 1)]
             return [*found, (path, ast.Constant(None))] if head == "Optional" else found
+        if isinstance(node, ast.Subscript) and head == "SkipValidation":  # pydantic's, an Annotated
+            return self.parts(path, node.slice, depth + 1)
         if isinstance(node, ast.Name | ast.Attribute):
             place = self.static.values.place(path, node)
             if place is not None and isinstance(place[1], ast.expr) and place[1] is not node:
