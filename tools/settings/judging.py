@@ -1,0 +1,274 @@
+"""Say of the conditions of an assignment how they come out for one process, and whether it happens."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, Literal
+
+from tools.definitions import HIDDEN, is_secret
+from tools.evaluate import evaluate
+from tools.guards import negated
+from tools.scopes import UNKNOWN
+from tools.settings.callers import CallPath
+from tools.settings.copies import kept_as
+from tools.settings.needs import Need
+from tools.settings.overwrites import Overwrite
+from tools.settings.reach import profile_of, reached, slots_of
+from tools.settings.types import Cite, Condition, Evaluation, SourceTree, Truth
+
+Result = Literal["fires", "cannot fire", "unknown"]
+Fallback = Callable[[Need], tuple[Truth, str] | None]
+"""Judge a condition by other means; None when these do not apply."""
+_STARTED: Final = ("launch_server.py", "__main__.py", "main.py", "api_server.py", "http_server.py")
+_FLIPPED: Final[dict[Truth, Truth]] = {"true": "false", "false": "true", "unknown": "unknown"}
+_RESOLVING: Final = (
+    "srt/server_args.py",
+    "srt/arg_groups/",
+    "srt/platforms/",
+    "srt/hardware_backend/",
+    "srt/configs/",
+    "srt/utils/",
+    "config/",
+    "config.py",
+    "engine/arg_utils.py",
+    "platforms/",
+    "plugins/",
+    "transformers_utils/",
+    "model_executor/models/config.py",
+)
+"""Where code runs while settings are still being worked out: those in force at the end say little there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Hold whether an assignment happens in a process, why, and what would decide it."""
+
+    result: Result
+    because: str
+    cite: Cite | None = None
+    """The first condition that is false."""
+    needs: tuple[str, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+
+
+class Judging:
+    """Judge the conditions of one package by one evaluation of a launch line."""
+
+    def __init__(self, tree: SourceTree, evaluation: Evaluation, fallback: Fallback | None = None) -> None:
+        self._profile = profile_of(tree)
+        self._slots = slots_of(tree, self._profile, evaluation.settings)
+        self._evaluation = evaluation
+        self._fallback = fallback
+        self._lines: dict[str, list[int]] = {}
+        for path, line in evaluation.reached:
+            self._lines.setdefault(path, []).append(line)
+        whole = evaluation.stage == "done" and not evaluation.partial
+        self._whole = whole and evaluation.accepted is not False
+
+    def judged(self, overwrite: Overwrite) -> tuple[Condition, ...]:
+        """Return the conditions of an assignment, those of the calls that lead to it first."""
+        return self.outcome(overwrite).conditions
+
+    def outcome(self, overwrite: Overwrite) -> Outcome:
+        """Sum up whether an assignment happens, by its own conditions and by every way to its function."""
+        if not overwrite.serving:
+            because = "it stands in a program that no server runs"
+            return Outcome("cannot fire", because, overwrite.cite)
+        own = [self.condition(need) for need in overwrite.conditions]
+        own += self._not_reached(overwrite.body, overwrite.line, overwrite.cite, own)
+        ways = [self._way(path) for path in overwrite.paths]
+        return _summed(own, ways, overwrite.every_path and bool(ways))
+
+    def condition(self, need: Need) -> Condition:
+        """Judge one condition: as the interpreter met it, else by the settings in force, else unknown."""
+        found = self._truth(need.node, need)
+        if found.verdict == "unknown" and self._fallback is not None:
+            other = self._fallback(need)
+            if other is not None and other[0] != "unknown":
+                return Condition(need.text, other[0], other[1], need.cite)
+        return Condition(need.text, found.verdict, found.because, need.cite, found.needs)
+
+    def _way(self, path: CallPath) -> tuple[list[Condition], bool]:
+        conditions: list[Condition] = []
+        for call in path.calls:
+            own = [self.condition(need) for need in call.conditions]
+            conditions += own + self._not_reached(call.body, call.line, call.cite, own)
+        return conditions, path.settled
+
+    def _not_reached(
+        self, body: tuple[int, int], line: int, cite: Cite, own: list[Condition]
+    ) -> list[Condition]:
+        """Return a false condition for a statement that the interpreter surely passed by."""
+        lines = self._lines.get(cite.path, []) if self._whole and body[0] else []
+        entered = any(body[0] < at <= body[1] for at in lines)
+        if not entered or line in lines or any(c.verdict == "false" for c in own):
+            return []
+        return [Condition("the statement is reached", "false", "the function ends or branches before", cite)]
+
+    def _truth(self, node: ast.expr, need: Need) -> Condition:
+        met = self._met(node, need)
+        if met is not None and met.verdict != "unknown":
+            return met
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            inner = self._truth(node.operand, need)
+            return Condition(need.text, _FLIPPED[inner.verdict], inner.because, need.cite, inner.needs)
+        if isinstance(node, ast.BoolOp):
+            return self._joined(node, need)
+        return self._by_settings(node, need) or met or _unknown(node, need)
+
+    def _joined(self, node: ast.BoolOp, need: Need) -> Condition:
+        parts = [self._truth(value, need) for value in node.values]
+        decisive: Truth = "false" if isinstance(node.op, ast.And) else "true"
+        deciding = next((part for part in parts if part.verdict == decisive), None)
+        if deciding is not None:
+            return deciding
+        open_ones = [part for part in parts if part.verdict == "unknown"]
+        verdict: Truth = "unknown" if open_ones else parts[0].verdict
+        because = "; ".join(dict.fromkeys(part.because for part in open_ones or parts))
+        needs = tuple(dict.fromkeys(n for part in open_ones for n in part.needs))
+        return Condition(need.text, verdict, because[:400], need.cite, needs)
+
+    def _met(self, node: ast.expr, need: Need) -> Condition | None:
+        """Return how the interpreter met an expression: the same text at the same place, or its opposite."""
+        place = _place(node)
+        found = self._evaluation.verdicts.get((need.path, *place)) if place is not None else None
+        if found is None:
+            return None
+        if _same(found.text, node):
+            return Condition(need.text, found.verdict, found.because, need.cite, found.needs)
+        opposite = negated(node)
+        if opposite is not node and _same(found.text, opposite):
+            return Condition(need.text, _FLIPPED[found.verdict], found.because, need.cite, found.needs)
+        return None
+
+    def _by_settings(self, node: ast.expr, need: Need) -> Condition | None:
+        """Evaluate an expression of settings whose value was surely the same at that point."""
+        used: dict[str, object] = {}
+
+        def resolve(part: ast.expr) -> str | None:
+            name = self.setting(part, need)
+            if name is None:
+                return None
+            effective = self._evaluation.settings[name]
+            if effective.known and (not _resolving(need.path) or self._constant(name)):
+                used[name] = effective.value
+                return name
+            return None
+
+        main = _main(node)
+        if main is not None:
+            verdict: Truth = "false" if _is_library(need.path) else "unknown"
+            return Condition(need.text, verdict, "this file is not the program that was started", need.cite)
+        value = evaluate(node, resolve, used)
+        if value is UNKNOWN:
+            return None
+        shown = ", ".join(f"{name} is {_shown(name, used[name])}" for name in used)
+        return Condition(need.text, "true" if value else "false", shown or "it is constant", need.cite)
+
+    def setting(self, node: ast.expr, need: Need) -> str | None:
+        """Return the setting that an expression reads, when the evaluation knows one of this name."""
+        if not isinstance(node, ast.Attribute):
+            return None
+        found = reached(self._profile, node.value, list(need.way), need.module)
+        if found is not None and found.way != "copy":
+            return self._slots.get(node.attr, {}).get(found.cls)
+        if isinstance(node.value, ast.Name) and node.value.id == "self":
+            kept = kept_as(self._profile, need.module.data).get(node.attr)
+            return kept if kept in self._evaluation.settings else None
+        return None
+
+    def _constant(self, name: str) -> bool:
+        """Tell whether a setting had one value from the launch line to the end."""
+        effective = self._evaluation.settings[name]
+        given = [step for step in effective.steps if step.origin != "overwrite"][-1:]
+        written = [step for step in effective.steps if step.origin == "overwrite"]
+        return all(step.known and step.value == effective.value for step in given + written)
+
+
+def judged(overwrite: Overwrite, evaluation: Evaluation) -> tuple[Condition, ...]:
+    """Return the conditions of an assignment as they come out for a process, outermost first."""
+    return Judging(overwrite.tree, evaluation).judged(overwrite)
+
+
+def _summed(own: list[Condition], ways: list[tuple[list[Condition], bool]], every: bool) -> Outcome:
+    own_false = next((c for c in own if c.verdict == "false"), None)
+    open_ways = [way for way in ways if not any(c.verdict == "false" for c in way[0])]
+    chosen = _best(open_ways or ways)
+    conditions = tuple([*(chosen[0] if chosen is not None else []), *own])
+    if own_false is not None:
+        return Outcome("cannot fire", _reason(own_false), own_false.cite, (), conditions)
+    if not open_ways and every:
+        first = next(c for c in conditions if c.verdict == "false")
+        return Outcome("cannot fire", _reason(first), first.cite, (), conditions)
+    unknown = [c for c in conditions if c.verdict == "unknown"]
+    if not unknown and chosen is not None and chosen in open_ways and chosen[1]:
+        because = "; ".join(_reason(c) for c in own) or "nothing stands before it"
+        return Outcome("fires", because, None, (), conditions)
+    needs = tuple(dict.fromkeys(n for c in unknown for n in (c.needs or (c.text,))))
+    if not needs:
+        needs = ("whether its function is called",)
+    because = _reason(unknown[0]) if unknown else "nothing shows that its function is called"
+    return Outcome("unknown", because, None, needs, conditions)
+
+
+def _best(ways: Iterable[tuple[list[Condition], bool]]) -> tuple[list[Condition], bool] | None:
+    """Return the way with the fewest open conditions, one from an entry point before others."""
+    return min(ways, key=lambda way: (not way[1], sum(c.verdict == "unknown" for c in way[0])), default=None)
+
+
+def _reason(condition: Condition) -> str:
+    return f"{condition.text} is {condition.verdict}: {condition.because}"
+
+
+def _unknown(node: ast.expr, need: Need) -> Condition:
+    text = ast.unparse(node)[:160]
+    return Condition(need.text, "unknown", f"{text.strip('<>')} cannot be told", need.cite, (text,))
+
+
+def _resolving(path: str) -> bool:
+    return path.startswith(_RESOLVING)
+
+
+def _place(node: ast.expr) -> tuple[int, int] | None:
+    """Return where an expression starts, also of one that `negated` made of parts of another."""
+    while not hasattr(node, "lineno"):
+        if isinstance(node, ast.Compare):
+            node = node.left
+        elif isinstance(node, ast.UnaryOp):
+            node = node.operand
+        elif isinstance(node, ast.BoolOp):
+            node = node.values[0]
+        else:
+            return None
+    return node.lineno, node.col_offset
+
+
+def _same(text: str, node: ast.expr) -> bool:
+    """Tell whether a text is the source of an expression, however it is laid out."""
+    return _normal(text) == ast.unparse(node)
+
+
+@lru_cache(maxsize=4096)
+def _normal(text: str) -> str:
+    try:
+        return ast.unparse(ast.parse(f"({text})", mode="eval"))
+    except (SyntaxError, ValueError, RecursionError):
+        return text
+
+
+def _main(node: ast.expr) -> ast.expr | None:
+    """Return a test of ``__name__`` for being the program that was started."""
+    if isinstance(node, ast.Compare) and isinstance(node.left, ast.Name) and node.left.id == "__name__":
+        return node
+    return None
+
+
+def _is_library(path: str) -> bool:
+    return path.rpartition("/")[2] not in _STARTED
+
+
+def _shown(name: str, value: object) -> str:
+    return HIDDEN if is_secret(name) else repr(value)[:80]

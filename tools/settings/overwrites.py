@@ -1,0 +1,185 @@
+"""List every assignment of a setting in an engine's package, with what must hold for it to happen."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tools.scopes import UNKNOWN, Step, collector_paused, constant, statement_at, symbol_of
+from tools.settings.assignments import Form, Site, site_of
+from tools.settings.blocks import outline
+from tools.settings.callers import Callers, CallPath, registration
+from tools.settings.needs import Need, Unit, body_of, needs_at, unit_of
+from tools.settings.pairs import Pair, pair_of
+from tools.settings.reach import Profile, Way, profile_of, slots_of
+from tools.settings.trees import cite
+from tools.settings.types import Cite, SourceTree
+
+_LOGS: Final = ("logger", "logging", "warnings", "print", "print_warning_once", "print_info_once", "log")
+_LONGEST: Final = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Overwrite:
+    """Hold one assignment of a setting: what it writes, where, and everything that must hold before.
+
+    ``conditions`` are those within its function, outermost first. Each of ``paths`` leads from an entry point
+    to that function; ``every_path`` is False when there may be more than these.
+    """
+
+    name: str
+    form: Form
+    on: Way
+    """On which object: the settings themselves (``own``, ``settings``) or a copy of them."""
+    text: str
+    """The value in the source's words."""
+    value: Any
+    known: bool
+    """True when ``value`` is the constant that is written."""
+    cite: Cite
+    symbol: str | None
+    line: int
+    """The first line of the statement."""
+    unit: Unit
+    body: tuple[int, int]
+    """The lines of the function that it stands in, the innermost one."""
+    conditions: tuple[Need, ...]
+    paths: tuple[CallPath, ...]
+    every_path: bool
+    serving: bool
+    """False in tools and tests that come with the package, which no server runs."""
+    tree: SourceTree = field(compare=False, repr=False)
+    pair: Pair | None = None
+    logged: str | None = None
+    """What is logged beside it; None when it is silent."""
+
+
+def overwrites(tree: SourceTree, name: str) -> tuple[Overwrite, ...]:
+    """Return every assignment of a setting, in the order of files and lines."""
+    return overwrites_of(tree, [name]).get(name, ())
+
+
+def overwrites_of(tree: SourceTree, names: Iterable[str]) -> Mapping[str, tuple[Overwrite, ...]]:
+    """Return every assignment of several settings, by name; the package is read once."""
+    profile = profile_of(tree)
+    callers = Callers(tree, profile)
+    found: dict[str, list[Overwrite]] = {name: [] for name in names}
+    with collector_paused():
+        sites = list(_sites(tree, profile, list(found)))
+        callers.prepare(unit_of(path, site.hit.way) for path, site in sites)
+        for path, site in sites:
+            found[site.name].append(_overwrite(tree, profile, callers, path, site))
+    return {name: tuple(written) for name, written in found.items()}
+
+
+def _sites(tree: SourceTree, profile: Profile, names: list[str]) -> Iterator[tuple[str, Site]]:
+    slots = slots_of(tree, profile, names)
+    if not slots:
+        return
+    for path, data in tree.mentions(_words(profile, list(slots))).items():
+        for hit in outline(data).hits(slots.keys()):
+            site = site_of(profile, slots, path, hit)
+            if site is not None:
+                yield path, site
+
+
+def _words(profile: Profile, names: list[str]) -> list[str]:
+    """Return what the files to read must hold: the names, or where these are many, what reaches settings."""
+    if len(names) <= 16:
+        return names
+    return [*profile.names, *profile.classes, *profile.getters]
+
+
+def _overwrite(tree: SourceTree, profile: Profile, callers: Callers, path: str, site: Site) -> Overwrite:
+    hit = site.hit
+    statement = statement_at(hit.way)
+    line = statement.lineno if statement is not None else hit.line
+    unit = unit_of(path, hit.way)
+    conditions = _conditions(tree, path, site)
+    paths, every = callers.paths(unit)
+    if not any(p.calls or p.settled for p in paths):
+        registered = registration(tree, path, hit)
+        conditions = (registered, *conditions) if registered is not None else conditions
+    value = constant(site.value)
+    text = ast.unparse(site.value)[:_LONGEST] if site.value is not None else ""
+    return Overwrite(
+        site.name,
+        site.form,
+        site.reached.way if site.reached is not None else "settings",
+        text,
+        None if value is UNKNOWN else value,
+        value is not UNKNOWN,
+        cite(tree, path, *_lines(statement, hit.line)),
+        symbol_of(hit.way),
+        line,
+        unit,
+        body_of(hit.way),
+        conditions,
+        paths,
+        every,
+        profile.serves(path),
+        tree,
+        pair_of(hit.module, hit.way, hit.word, hit.line),
+        _logged(hit.way),
+    )
+
+
+def _lines(statement: ast.stmt | None, line: int) -> tuple[int, int]:
+    """Return the lines to cite: the statement's, or one line of a long one."""
+    if statement is None or isinstance(statement, ast.For | ast.With | ast.If | ast.ClassDef):
+        return line, line
+    last = statement.end_lineno or line
+    return (statement.lineno, last) if last - statement.lineno < 8 else (line, line)
+
+
+def _conditions(tree: SourceTree, path: str, site: Site) -> tuple[Need, ...]:
+    """Return the conditions of an assignment, and of the statement that applies it where that is another."""
+    found = list(needs_at(tree, path, site.hit.module, site.hit.way))
+    if site.applied is not None and site.applied.node is not None:
+        known = {(need.line, need.column, need.text) for need in found}
+        way = _way_to(site.hit.way, site.applied.node)
+        for need in needs_at(tree, path, site.hit.module, way):
+            if (need.line, need.column, need.text) not in known:
+                found.append(need)
+    return tuple(found)
+
+
+def _way_to(way: list[Step], target: ast.AST) -> list[Step]:
+    """Return the way to a node of the same file, from the module at the start of another way."""
+    stack: list[list[Step]] = [[]]
+    while stack:
+        so_far = stack.pop()
+        node = so_far[-1].child if so_far else way[0].parent
+        if node is target:
+            return so_far
+        for name in node._fields:
+            value = getattr(node, name, None)
+            children = value if isinstance(value, list) else [value]
+            for index, child in enumerate(children):
+                if isinstance(child, ast.AST):
+                    stack.append([*so_far, Step(node, name, index, child)])
+    return []
+
+
+def _logged(way: list[Step]) -> str | None:
+    """Return what is logged in the same block as the end of a way."""
+    step = next((s for s in reversed(way) if isinstance(s.child, ast.stmt)), None)
+    block = getattr(step.parent, step.field, None) if step is not None else None
+    if not isinstance(block, list) or isinstance(step.parent if step else None, ast.ClassDef | ast.Module):
+        return None
+    for statement in block:
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        if isinstance(call, ast.Call) and ast.unparse(call.func).split(".")[0] in _LOGS:
+            return _message(call)
+    return None
+
+
+def _message(call: ast.Call) -> str:
+    parts = []
+    for argument in call.args[:1]:
+        for node in ast.walk(argument):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                parts.append(node.value)
+    return " ".join("".join(parts).split())[:_LONGEST] or ast.unparse(call)[:_LONGEST]
