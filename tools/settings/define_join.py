@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tools.scopes import UNKNOWN
+from tools.settings import option_shape
 from tools.settings.define_fields import Row, parameters
 from tools.settings.define_options import Declared, Said
 from tools.settings.define_static import Default, Static
@@ -93,6 +94,8 @@ def _definition(static: Static, name: str, setting: _Setting) -> Definition:
             [each for each in options if each not in active], lambda o: [*_sets(o), *_clears(o)]
         ),
         deprecated=_instead(options) if options and not active else "",
+        takes=option_shape.takes(static, leading) if leading is not None else "unknown",
+        reader=option_shape.reader(keywords) if leading is not None else "",
     )
 
 
