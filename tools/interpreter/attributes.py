@@ -1,0 +1,386 @@
+"""Attributes: of objects and classes of the source, of modules, of plain values."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import types
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any, Final
+
+from tools.interpreter.base import Base
+from tools.interpreter.classes import Parent
+from tools.interpreter.environment import Environment
+from tools.interpreter.library.command_line import ParserValue
+from tools.interpreter.library.surroundings import PATH_METHODS, Logger, path_method
+from tools.interpreter.module import ModuleValue
+from tools.interpreter.operators import natively
+from tools.interpreter.values import (
+    MISSING,
+    BoundMethod,
+    Descriptor,
+    External,
+    Function,
+    GuestClass,
+    GuestRaise,
+    Instance,
+    Native,
+    Undecided,
+    Unknown,
+    unknown_of,
+)
+
+_HIDDEN_ALLOWED: Final = frozenset(
+    {"__name__", "__doc__", "__args__", "__origin__", "__metadata__", "__module__", "__members__", "__qualname__",
+     "__class__", "__cause__", "_name"}
+)
+_MUTATORS: Final[dict[type, frozenset[str]]] = {
+    list: frozenset({"append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse"}),
+    dict: frozenset({"update", "setdefault", "pop", "popitem", "clear", "move_to_end"}),
+    set: frozenset({"add", "update", "discard", "remove", "pop", "clear", "difference_update",
+                    "intersection_update", "symmetric_difference_update"}),
+    deque: frozenset({"append", "appendleft", "extend", "extendleft", "pop", "popleft", "clear"}),
+}
+_STORING: Final = frozenset({"append", "insert", "setdefault", "get", "pop", "add", "appendleft"})
+"""Methods that take an unknown value as such; others give an unknown for one."""
+_GROWING: Final = frozenset({"ljust", "rjust", "center", "zfill", "expandtabs", "to_bytes", "format_map"})
+
+
+@dataclass(eq=False, slots=True)
+class NativeMethod:
+    """Hold a method of a plain value."""
+
+    held: Any
+    name: str
+    machine: Any = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call it for native code that calls back."""
+        return self.machine.from_native(self, args, kwargs)
+
+
+class Attributes(Base):
+    """Read, bind and search attributes."""
+
+    def attribute(self, held: Any, name: str) -> Any:
+        """Return ``held.name``; raise the source's `AttributeError` when there is none."""
+        found = self.find_attribute(held, name)
+        if found is MISSING:
+            kind = held.cls.name if isinstance(held, Instance) else type(held).__name__
+            raise GuestRaise(AttributeError(f"'{kind}' object has no attribute '{name}'"))
+        return found
+
+    def find_attribute(self, held: Any, name: str) -> Any:
+        """Return an attribute, or `MISSING`."""
+        if isinstance(held, Instance):
+            return self._of_instance(held, name)
+        if isinstance(held, Unknown):
+            return self._of_unknown(held, name)
+        if isinstance(held, ModuleValue):
+            return self.module_attribute(held, name)
+        if isinstance(held, External):
+            return self.external(f"{held.path}.{name}")
+        if isinstance(held, GuestClass):
+            return self._of_class(held, name)
+        if isinstance(held, (Function, BoundMethod, Native)):
+            return self._of_function(held, name)
+        if isinstance(held, Parent):
+            return self.parent_attribute(held, name)
+        return self._of_plain(held, name)
+
+    def parent_attribute(self, parent: Parent, name: str) -> Any:
+        """Return what ``super()`` finds under a name."""
+        raise NotImplementedError
+
+    def module_attribute(self, module: ModuleValue, name: str) -> Any:
+        """Return a name of a module, or `MISSING`."""
+        raise NotImplementedError
+
+    def external(self, path: str) -> Any:
+        """Return what stands for a name outside the package."""
+        raise NotImplementedError
+
+    def _of_unknown(self, held: Unknown, name: str) -> Any:
+        if held.options and all(isinstance(option, Instance) for option in held.options):
+            found = [self.find_attribute(option, name) for option in held.options]
+            first = found[0]
+            if all(f is first for f in found) and first is not MISSING:
+                return first
+        return Unknown(held.needs)
+
+    def _of_instance(self, held: Instance, name: str) -> Any:
+        in_class = held.cls.find(name)
+        if isinstance(in_class, Descriptor) and in_class.kind == "property":
+            return self.call(in_class.get, (held,), {})
+        found = held.attrs.get(name, MISSING)
+        if found is not MISSING:
+            return found
+        if in_class is not MISSING:
+            if isinstance(in_class, Unknown) and held.cls.native_base() is None:
+                return self._special(held, name) if name in _SPECIAL else in_class
+            return self.bind(in_class, held, name)
+        return self._missing(held, name)
+
+    def _missing(self, held: Instance, name: str) -> Any:
+        special = self._special(held, name)
+        if special is not MISSING:
+            return special
+        fallback = held.cls.find("__getattr__")
+        if fallback is not MISSING and not name.startswith("__"):
+            try:
+                return self.call(self.bind(fallback, held), (name,), {})
+            except GuestRaise as raised:
+                if isinstance(raised.value, AttributeError):
+                    return MISSING
+                raise
+        if held.native is not None:
+            return self._of_plain(held.native, name)
+        return MISSING
+
+    def _special(self, held: Instance, name: str) -> Any:
+        if name == "__class__":
+            return held.cls
+        if name == "__dict__":
+            return held.attrs
+        if held.cls.members is not None and name in ("value", "name"):
+            return held.attrs.get("_value_" if name == "value" else "_name_", MISSING)
+        if name in ("__setattr__", "__getattribute__", "__init__", "__eq__"):
+            return self.external(f"builtins.object.{name}.bound") if name != "__init__" else MISSING
+        return MISSING
+
+    def bound(self, found: Any, held: Instance, name: str = "") -> Any:
+        """Bind what a class holds to an object: methods, properties, descriptors of the source."""
+        if isinstance(found, (Function, Native)):
+            return BoundMethod(found, held, self)  # type: ignore[arg-type]
+        if isinstance(found, Descriptor):
+            return self._described(found, held, name)
+        if isinstance(found, Instance):
+            getter = found.cls.find("__get__")
+            if isinstance(getter, Function):
+                return self.call(self.bind(getter, found), (held, held.cls), {})
+        return found
+
+    def _described(self, found: Descriptor, held: Instance, name: str) -> Any:
+        if found.kind == "static":
+            return found.get
+        if found.kind == "class":
+            return BoundMethod(found.get, held.cls, self)  # type: ignore[arg-type]
+        value = self.call(found.get, (held,), {})
+        if found.kind == "cached" and name:
+            self.journal.set(held.attrs, name, value)
+        return value
+
+    def _of_class(self, held: GuestClass, name: str) -> Any:
+        if held.members is not None and name in held.members:
+            return held.members[name]
+        found = held.find(name)
+        if isinstance(found, Descriptor):
+            if found.kind == "static":
+                return found.get
+            return BoundMethod(found.get, held, self) if found.kind == "class" else found  # type: ignore[arg-type]
+        if isinstance(found, Instance) and isinstance(found.cls.find("__get__"), Function):
+            return self.call(self.bind(found.cls.find("__get__"), found), (None, held), {})
+        if found is not MISSING:
+            return found
+        return self._class_special(held, name)
+
+    def _class_special(self, held: GuestClass, name: str) -> Any:
+        if name in ("__name__", "__qualname__"):
+            return held.name
+        if name == "__module__":
+            return held.module
+        if name == "__mro__":
+            return tuple(c for c in held.mro)
+        if name == "__bases__":
+            return held.bases
+        if name == "__dict__":
+            return held.namespace
+        if name == "__annotations__":
+            return held.namespace.get("__annotations__", {})
+        if name == "__doc__":
+            return ast.get_docstring(held.node) if held.node is not None else None
+        if name == "__members__" and held.members is not None:
+            return dict(held.members)
+        if name == "_value2member_map_" and held.members is not None:
+            return {m.attrs["_value_"]: m for m in held.members.values()}
+        if name == "__dataclass_fields__" and held.record is not None:
+            return held.record.fields
+        return self.external(f"class.{name}.of") if name in ("__new__", "__subclasses__", "mro") else MISSING
+
+    def _of_function(self, held: Any, name: str) -> Any:
+        if isinstance(held, BoundMethod):
+            if name == "__self__":
+                return held.self_value
+            if name == "__func__":
+                return held.function
+            held = held.function
+        if isinstance(held, Native):
+            return held.name if name in ("__name__", "__qualname__") else Native(f"{held.name}.{name}", _nothing, self)  # type: ignore[arg-type]
+        if name in held.attrs:
+            return held.attrs[name]
+        special = {"__name__": held.name, "__qualname__": held.qualname, "__module__": held.module.name}
+        if name == "__doc__":
+            return ast.get_docstring(held.node) if not isinstance(held.node, ast.Lambda) else None
+        if name in ("cache_clear", "cache_info"):
+            return Native(name, _nothing, self)  # type: ignore[arg-type]
+        return special.get(name, MISSING)
+
+    def _of_plain(self, held: Any, name: str) -> Any:
+        if isinstance(held, (Environment, Logger, ParserValue)):
+            return NativeMethod(held, name, self)
+        if name.startswith("_") and name not in _HIDDEN_ALLOWED:
+            return self._named_tuple(held, name)
+        if name == "__class__":
+            return type(held)
+        if isinstance(held, types.ModuleType):
+            return MISSING
+        if isinstance(held, PurePath) and name in PATH_METHODS:
+            return NativeMethod(held, name, self)
+        found = getattr(held, name, MISSING)
+        if found is MISSING or not callable(found) or isinstance(found, type):
+            return found
+        if isinstance(held, type):
+            return found
+        return NativeMethod(held, name, self)
+
+    def _named_tuple(self, held: Any, name: str) -> Any:
+        if isinstance(held, tuple) and name in ("_fields", "_asdict", "_replace", "_make"):
+            return getattr(held, name, MISSING)
+        return MISSING
+
+    def call_method(self, method: NativeMethod, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call a method of a plain value; what it changes is remembered, what it may change is unknown."""
+        held, name = method.held, method.name
+        if isinstance(held, Environment):
+            return self._of_environment(held, name, args, kwargs)
+        if isinstance(held, (Logger, ParserValue)):
+            return held.call(name, args, kwargs)
+        if isinstance(held, PurePath) and name in PATH_METHODS:
+            return path_method(self, held, name, args)
+        kind = next((k for k in _MUTATORS if isinstance(held, k)), None)
+        mutates = kind is not None and name in _MUTATORS[kind]
+        unknown = [a for a in (*args, *kwargs.values()) if isinstance(a, Unknown)]
+        if isinstance(held, (list, dict, set)):
+            needs = self.journal.tainted(held) if self.journal.any_tainted else None
+            if needs is not None:
+                return Unknown(needs)
+        if unknown and not (name in _STORING and not isinstance(args[0] if args else None, Unknown)) and not (
+            name == "append"
+        ):
+            if mutates:
+                self.journal.taint(held, unknown_of(*unknown).needs)
+            return unknown_of(*unknown)
+        if mutates and isinstance(held, (list, dict, set)):
+            self.journal.touch(held)
+        if isinstance(held, str) and (name in _GROWING or name == "format"):
+            return self._grown(held, name, args, kwargs)
+        found = natively(getattr(held, name), *args) if not kwargs else natively(
+            lambda: getattr(held, name)(*args, **kwargs)
+        )
+        if isinstance(found, Unknown) and mutates and name != "pop":
+            self.journal.taint(held, found.needs)
+        return found
+
+    def _grown(self, held: str, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if name == "format":
+            if "__" in held or "._" in held or "[" in held:
+                return unknown_of(need="str.format of attributes")
+            if any(ch.isdigit() for ch in held) and ":" in held and len(held) > 5000:
+                return unknown_of(need="str.format")
+            return natively(lambda: held.format(*args, **kwargs))
+        if any(isinstance(a, int) and abs(a) > 10_000 for a in args):
+            return unknown_of(need="a text too long to build")
+        return natively(lambda: getattr(held, name)(*args, **kwargs))
+
+    def _of_environment(
+        self, held: Environment, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        if name in ("get", "pop", "setdefault", "update"):
+            return getattr(held, name)(*args, **kwargs)
+        if name in ("items", "keys", "values", "copy"):
+            names = held.names_of()
+            if isinstance(names, Unknown):
+                return names
+            return {"items": list(held.names.items()), "keys": names, "values": list(held.names.values()),
+                    "copy": dict(held.names)}[name]
+        if name == "__contains__":
+            return held.has(*args)
+        return Unknown((f"os.environ.{name}",))
+
+    # --- binding ----------------------------------------------------------------------------------
+
+    def bind_attribute(self, held: Any, name: str, value: Any, node: ast.AST | None = None) -> None:
+        """Do ``held.name = value``."""
+        if isinstance(held, Instance):
+            in_class = held.cls.find(name)
+            if isinstance(in_class, Descriptor) and in_class.kind == "property":
+                if in_class.set is not None:
+                    self.call(in_class.set, (held, value), {})
+                    return
+                raise GuestRaise(AttributeError(f"can't set attribute '{name}'"))
+            if isinstance(in_class, Instance) and isinstance(in_class.cls.find("__set__"), Function):
+                self.call(self.bind(in_class.cls.find("__set__"), in_class), (held, value), {})
+                return
+            own = held.cls.find("__setattr__")
+            if isinstance(own, Function):
+                self.call(self.bind(own, held), (name, value), {})
+                return
+            self.store_attribute(held, name, value, node)
+        elif isinstance(held, GuestClass):
+            self.journal.set(held.namespace, name, value)
+        elif isinstance(held, ModuleValue):
+            self.journal.set(held.globals, name, value)
+        elif isinstance(held, Function):
+            self.journal.set(held.attrs, name, value)
+        elif isinstance(held, (types.SimpleNamespace, argparse.Namespace)):
+            self.journal.set(vars(held), name, value)
+        elif isinstance(held, Unknown):
+            for option in held.options:
+                if isinstance(option, Instance):
+                    old = option.attrs.get(name, MISSING)
+                    if old is not MISSING:
+                        self.store_attribute(option, name, unknown_of(held, old, value), node)
+
+    def store_attribute(self, held: Instance, name: str, value: Any, node: ast.AST | None = None) -> None:
+        """Bind an attribute of an object without asking its class."""
+        if held.cls.record is not None and held.cls.record.validate is not None:
+            value = held.cls.record.validate(held, name, value)
+        self.journal.set(held.attrs, name, value)
+        if held.tracked and self.watch is not None:
+            self.watch.wrote(held, name, value, node)
+
+    # --- iteration --------------------------------------------------------------------------------
+
+    def iterated(self, value: Any) -> Iterator[Any] | Unknown:
+        """Return an iterator over a value, or an unknown."""
+        if isinstance(value, (Unknown, External)):
+            return unknown_of(value, need=value.path if isinstance(value, External) else "")
+        if isinstance(value, (list, dict, set)):
+            needs = self.journal.tainted(value) if self.journal.any_tainted else None
+            return Unknown(needs) if needs is not None else iter(list(value))
+        if isinstance(value, Instance):
+            found = value.cls.find("__iter__")
+            if isinstance(found, Function):
+                return self.iterated(self.call(self.bind(found, value), (), {}))
+            if isinstance(value.native, (list, dict, set, tuple, str)):
+                return iter(list(value.native))
+            return unknown_of(need=f"iterating a {value.cls.name}")
+        if isinstance(value, Environment):
+            names = value.names_of()
+            return names if isinstance(names, Unknown) else iter(names)
+        try:
+            return iter(value)
+        except Undecided as undecided:
+            return Unknown(undecided.needs)
+        except TypeError as error:
+            raise GuestRaise(error) from None
+
+
+def _nothing(*args: Any, **kwargs: Any) -> None:
+    return None
+
+
+_SPECIAL: Final = frozenset({"__class__", "__dict__"})

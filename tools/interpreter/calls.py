@@ -1,0 +1,390 @@
+"""Calls: functions and classes of the source are followed, listed native ones are called, others are unknown."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from tools.interpreter.attributes import NativeMethod
+from tools.interpreter.forks import End
+from tools.interpreter.module import Frame, ModuleValue
+from tools.interpreter.operators import natively
+from tools.interpreter.statements import Statements
+from tools.interpreter.values import (
+    MISSING,
+    BoundMethod,
+    Descriptor,
+    External,
+    Function,
+    GuestClass,
+    GuestRaise,
+    Instance,
+    Native,
+    Stopped,
+    Undecided,
+    Unknown,
+    unknown_of,
+)
+
+_Names = tuple[frozenset[str], frozenset[str], bool]
+_NONE: Final[frozenset[str]] = frozenset()
+
+
+class Calls(Statements):
+    """Call what the source calls."""
+
+    def _Call(self, node: ast.Call) -> Any:
+        function = self._callee(node.func)
+        args: list[Any] = []
+        for arg in node.args:
+            if not isinstance(arg, ast.Starred):
+                args.append(self.evaluate(arg))
+                continue
+            values = self.iterate(self.evaluate(arg.value))
+            if isinstance(values, Unknown):
+                return self.unfollowed(ast.unparse(node.func), (*args, values), {})
+            args += natively(list, values)
+        kwargs: dict[str, Any] = {}
+        for keyword in node.keywords:
+            value = self.evaluate(keyword.value)
+            if keyword.arg is not None:
+                kwargs[keyword.arg] = value
+                continue
+            part = self.mapping(value)
+            if isinstance(part, Unknown):
+                return self.unfollowed(ast.unparse(node.func), (*args, part), kwargs)
+            kwargs.update(part)
+        outer, self.node = self.node, node
+        try:
+            return self.call(function, tuple(args), kwargs)
+        finally:
+            self.node = outer
+
+    node: ast.Call | None = None
+    """The call that is being followed."""
+
+    def mapping(self, value: Any) -> Any:
+        """Return a value as a mapping for ``**``."""
+        raise NotImplementedError
+
+    def _callee(self, node: ast.expr) -> Any:
+        if isinstance(node, ast.Name):
+            return self.lookup(node.id)
+        if not isinstance(node, ast.Attribute):
+            return self.evaluate(node)
+        held = self.evaluate(node.value)
+        return self.get_attribute(held, node.attr)
+
+    def called(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call anything."""
+        if isinstance(function, Function):
+            return self.call_function(function, args, kwargs)
+        if isinstance(function, BoundMethod):
+            return self.called(function.function, (function.self_value, *args), kwargs)
+        if isinstance(function, NativeMethod):
+            return self.call_method(function, args, kwargs)
+        if isinstance(function, Native):
+            return self._library_call(function, args, kwargs)
+        if isinstance(function, GuestClass):
+            return self.instantiate(function, args, kwargs)
+        if isinstance(function, Instance):
+            method = function.cls.find("__call__")
+            if method is MISSING:
+                raise GuestRaise(TypeError(f"'{function.cls.name}' object is not callable"))
+            return self.called(self.bind(method, function), args, kwargs)
+        if isinstance(function, External):
+            return self.unfollowed(function.path, args, kwargs)
+        if isinstance(function, Unknown):
+            return self.unfollowed(", ".join(function.needs) or "a function", args, kwargs)
+        if isinstance(function, Descriptor):
+            return self.called(function.get, args, kwargs)
+        return self._native_call(function, args, kwargs)
+
+    def _library_call(self, function: Native, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not function.raw:
+            unknown = [a for a in (*args, *kwargs.values()) if isinstance(a, Unknown)]
+            if unknown:
+                self.doubts += 1
+                return unknown_of(*unknown)
+        try:
+            return function.run(*args, **kwargs)
+        except Undecided as undecided:
+            self.doubts += 1
+            return Unknown(undecided.needs)
+        except (GuestRaise, Stopped):
+            raise
+        except Exception as error:  # noqa: BLE001 - a native function raises what the source would see
+            raise GuestRaise(error) from None
+
+    def _native_call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not callable(function):
+            raise GuestRaise(TypeError(f"'{type(function).__name__}' object is not callable"))
+        if isinstance(function, type) and issubclass(function, BaseException):
+            return natively(lambda: function(*(_worded(a) for a in args)))
+        if function is bool and len(args) == 1:
+            return self.truth_of(args[0])
+        unknown = [a for a in (*args, *kwargs.values()) if isinstance(a, Unknown)]
+        if unknown and function not in (list, tuple, dict, set):
+            self.doubts += 1
+            return unknown_of(*unknown)
+        if self.journal.any_tainted:
+            for arg in args:
+                needs = self.journal.tainted(arg) if isinstance(arg, (list, dict, set)) else None
+                if needs is not None:
+                    return Unknown(needs)
+        if function is range and any(isinstance(a, int) and abs(a) > 10**9 for a in args):
+            return unknown_of(need="a range that is too long")
+        found = natively(lambda: function(*args, **kwargs))
+        if isinstance(found, Unknown):
+            self.doubts += 1
+        return found
+
+    def call_method(self, method: NativeMethod, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call a method of a plain value."""
+        raise NotImplementedError
+
+    def instantiate(self, cls: GuestClass, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Make an object of a class of the source."""
+        raise NotImplementedError
+
+    def unfollowed(self, what: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Unknown:
+        """Return the result of a call that is not followed: unknown, as is all that it may have changed."""
+        self.doubts += 1
+        need = f"{what}()"
+        for value in (*args, *kwargs.values()):
+            if isinstance(value, Instance):
+                for name in list(value.attrs):
+                    self.store_attribute(value, name, unknown_of(value.attrs[name], need=need), None)
+        return unknown_of(*args, need=need)
+
+    def store_attribute(self, held: Instance, name: str, value: Any, node: ast.AST | None = None) -> None:
+        """Bind an attribute of an object."""
+        raise NotImplementedError
+
+    def called_back(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call something of the source from native code: its errors are native ones there."""
+        try:
+            return self.call(function, args, kwargs)
+        except GuestRaise as raised:
+            if isinstance(raised.value, Exception):
+                raise raised.value from None
+            raise
+
+    # --- functions of the source ------------------------------------------------------------------
+
+    def new_function(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Any:
+        """Make a function where it is defined, decorated by what stands above it."""
+        frame = self.frame
+        lambda_ = isinstance(node, ast.Lambda)
+        name = "<lambda>" if lambda_ else node.name  # type: ignore[union-attr]
+        function: Any = Function(
+            node,
+            frame.module,
+            frame,
+            tuple(self.evaluate(d) for d in node.args.defaults),
+            {
+                a.arg: self.evaluate(d)
+                for a, d in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+                if d is not None
+            },
+            name,
+            f"{frame.function.qualname}.{name}" if frame.function is not None and frame.is_class else name,
+            machine=self,  # type: ignore[arg-type]
+        )
+        if lambda_:
+            return function
+        for decorator in reversed(node.decorator_list):  # type: ignore[union-attr]
+            function = self.decorated(decorator, function)
+        return function
+
+    def decorated(self, decorator: ast.expr, function: Any) -> Any:
+        """Apply a decorator; one that is not followed leaves something unknown."""
+        if isinstance(decorator, ast.Attribute) and decorator.attr in ("setter", "getter", "deleter"):
+            held = self.evaluate(decorator.value)
+            if isinstance(held, Descriptor):
+                put = function if decorator.attr == "setter" else held.set
+                return Descriptor("property", function if decorator.attr == "getter" else held.get, put)
+        found = self.evaluate(decorator)
+        if isinstance(found, (External, Unknown)):
+            path = found.path if isinstance(found, External) else ""
+            return function if path.startswith(_HARMLESS) else unknown_of(found, need=f"decorator {path}")
+        return self.call(found, (function,), {})
+
+    def call_function(self, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Follow a function of the source."""
+        if len(self.frames) >= self.limits.depth:
+            self.doubts += 1
+            return unknown_of(need=f"{function.name}(), called too deep")
+        if self.journal.open and sum(f.function is function for f in self.frames) + (
+            self.frame.function is function
+        ) >= _SAME_FUNCTION:
+            return self.unfollowed(f"{function.name}, which calls itself", args, kwargs)
+        names = self.parameters(function, args, kwargs)
+        node = function.node
+        global_names, nonlocal_names = (_NONE, _NONE) if isinstance(node, ast.Lambda) else _declared(node)
+        frame = Frame(
+            names,
+            function.module,
+            function.closure,
+            function,
+            global_names=global_names,
+            nonlocal_names=nonlocal_names,
+        )
+        if isinstance(node, ast.AsyncFunctionDef):
+            return unknown_of(need=f"await {function.name}()")
+        if not isinstance(node, ast.Lambda) and _yields(node):
+            return self._generated(function, frame)
+        return self.in_frame(frame, lambda: self._body(node))
+
+    def _body(self, node: Any) -> End:
+        if isinstance(node, ast.Lambda):
+            return End("return", self.evaluate(node.body))
+        return self.run_block(node.body)
+
+    def in_frame(self, frame: Frame, way: Callable[[], End]) -> Any:
+        """Follow a body in a frame of its own and return what it returns."""
+        outer, leaves, conditions, base = self.frame, self.leaves, self.conditions, len(self.pendings)
+        self.frame, self.leaves = frame, None
+        self.frames.append(outer)
+        depth = len(self.frames)
+        try:
+            try:
+                end = way()
+            except GuestRaise as raised:
+                end = End("raise", raised)
+                del self.frames[depth:]
+                self.frame = frame
+            if len(self.pendings) > base:
+                end = self.settle(base, end, "return", frame, "return")
+        finally:
+            self.frame, self.leaves, self.conditions = outer, leaves, conditions
+            del self.frames[depth - 1 :]
+        if end.kind == "raise":
+            raise end.value
+        return end.value if end.kind == "return" else None
+
+    def parameters(self, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Bind arguments to parameters as Python does."""
+        spec, names = function.node.args, {}
+        plain = [*spec.posonlyargs, *spec.args]
+        if len(args) > len(plain) and spec.vararg is None:
+            self.raise_native(TypeError(f"{function.name}() takes {len(plain)} positional arguments"))
+        for parameter, value in zip(plain, args, strict=False):
+            names[parameter.arg] = value
+        if spec.vararg is not None:
+            names[spec.vararg.arg] = tuple(args[len(plain) :])
+        extra: dict[str, Any] = {}
+        allowed = {p.arg for p in (*spec.args, *spec.kwonlyargs)}
+        for name, value in kwargs.items():
+            if name in allowed and name not in names:
+                names[name] = value
+            elif spec.kwarg is not None and name not in allowed:
+                extra[name] = value
+            else:
+                self.raise_native(TypeError(f"{function.name}() got an unexpected argument '{name}'"))
+        first = len(plain) - len(function.defaults)
+        for position, parameter in enumerate(plain):
+            if parameter.arg not in names and position >= first:
+                names[parameter.arg] = function.defaults[position - first]
+        for parameter in spec.kwonlyargs:
+            if parameter.arg not in names and parameter.arg in function.kw_defaults:
+                names[parameter.arg] = function.kw_defaults[parameter.arg]
+        for parameter in (*plain, *spec.kwonlyargs):
+            if parameter.arg not in names:
+                self.raise_native(TypeError(f"{function.name}() missing argument: '{parameter.arg}'"))
+        if spec.kwarg is not None:
+            names[spec.kwarg.arg] = extra
+        return names
+
+    # --- generators -------------------------------------------------------------------------------
+
+    def _generated(self, function: Function, frame: Frame) -> Any:
+        """Collect what a generator yields; it is followed when the first value is asked for."""
+
+        def values() -> Iterator[Any]:
+            found: list[Any] = []
+
+            def keep(value: Any) -> None:
+                found.append(value)
+                if len(found) > self.limits.items:
+                    raise Stopped(f"more than {self.limits.items} values of a generator")
+
+            frame.on_yield = keep
+            self.in_frame(frame, lambda: self._body(function.node))
+            yield from found
+
+        return values()
+
+    def managed(self, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Return a context manager made of a generator function: the block is followed where it yields."""
+
+        def run(inside: Callable[[Any], End]) -> End:
+            ends: list[End] = []
+            caller = self.frame
+            frame = Frame(
+                self.parameters(function, args, kwargs), function.module, function.closure, function
+            )
+
+            def at_yield(value: Any) -> None:
+                inner, self.frame = self.frame, caller
+                try:
+                    ends.append(inside(value))
+                finally:
+                    self.frame = inner
+
+            frame.on_yield = at_yield
+            self.in_frame(frame, lambda: self._body(function.node))
+            return ends[0] if ends else End("normal")
+
+        return Native("contextmanager", run, self)  # type: ignore[arg-type]
+
+
+_SAME_FUNCTION: Final = 3
+"""Calls of a function within itself that are followed where it is not sure that it is reached."""
+_HARMLESS: Final = (
+    "torch.no_grad", "torch.inference_mode", "torch.compiler", "torch._dynamo", "torch.jit", "typing.",
+    "typing_extensions.", "abc.", "triton.", "torch.library",
+)  # fmt: skip
+"""Decorators that leave the function what it is, as far as its values go."""
+
+
+def _worded(value: Any) -> Any:
+    """Return what an exception is told; an unknown value by what it needs."""
+    return f"<{', '.join(value.needs)}>" if isinstance(value, Unknown) else value
+
+
+def _walk_own(body: list[ast.stmt]) -> Iterator[ast.AST]:
+    """Yield the nodes of a function's body, without those of functions and classes in it."""
+    stack: list[ast.AST] = list(body)
+    while stack:
+        node = stack.pop()
+        yield node
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
+            stack.extend(ast.iter_child_nodes(node))
+
+
+def _yields(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    found = getattr(node, "_leadline_yields", None)
+    if found is None:
+        found = any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in _walk_own(node.body))
+        node._leadline_yields = found  # type: ignore[union-attr]
+    return bool(found)
+
+
+def _declared(node: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[frozenset[str], frozenset[str]]:
+    found = getattr(node, "_leadline_declared", None)
+    if found is None:
+        global_names: set[str] = set()
+        nonlocal_names: set[str] = set()
+        for inner in _walk_own(node.body):
+            if isinstance(inner, ast.Global):
+                global_names.update(inner.names)
+            elif isinstance(inner, ast.Nonlocal):
+                nonlocal_names.update(inner.names)
+        found = frozenset(global_names), frozenset(nonlocal_names)
+        node._leadline_declared = found  # type: ignore[union-attr]
+    return found  # type: ignore[no-any-return]
+
+
+__all__ = ["Calls", "ModuleValue"]

@@ -1,0 +1,375 @@
+"""Classes of the source: made from their bodies, instantiated as Python does."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import enum
+from collections.abc import Callable
+from typing import Any
+
+from tools.interpreter.base import Base
+from tools.interpreter.module import Frame
+from tools.interpreter.operators import equal
+from tools.interpreter.records import Record, fill
+from tools.interpreter.values import (
+    MISSING,
+    BoundMethod,
+    Descriptor,
+    External,
+    Function,
+    GuestClass,
+    GuestRaise,
+    Instance,
+    Marker,
+    Native,
+    Unknown,
+    linear,
+    unknown_of,
+)
+
+_ENUMS: dict[Any, tuple[type, ...]] = {
+    enum.Enum: (),
+    enum.IntEnum: (int,),
+    enum.StrEnum: (str,),
+    enum.Flag: (int,),
+    enum.IntFlag: (int,),
+}
+
+
+class Auto:
+    """Stand for ``enum.auto()``."""
+
+
+class Classes(Base):
+    """Make classes and objects."""
+
+    kinds: dict[str, Callable[[GuestClass, dict[str, Any]], None]]
+    """What a base class of another package makes of a class, by its path."""
+
+    def new_class(self, node: ast.ClassDef) -> Any:
+        """Make a class from its statement, decorators applied."""
+        bases = [self.evaluate(base) for base in node.bases]
+        options = {k.arg: self.evaluate(k.value) for k in node.keywords if k.arg is not None}
+        outer = self.frame
+        namespace: dict[str, Any] = {}
+        frame = Frame(namespace, outer.module, outer, outer.function, is_class=True)
+        self.frame = frame
+        try:
+            self.run_block(node.body)
+        finally:
+            self.frame = outer
+        cls = self.class_of(node.name, bases, namespace, options, node)
+        result: Any = cls
+        for decorator in reversed(node.decorator_list):
+            found = self.evaluate(decorator)
+            if isinstance(found, (Unknown, External)):
+                continue
+            result = self.call(found, (result,), {})
+        return result
+
+    def class_of(
+        self,
+        name: str,
+        bases: list[Any],
+        namespace: dict[str, Any],
+        options: dict[str, Any],
+        node: ast.ClassDef | None = None,
+    ) -> GuestClass:
+        """Make a class from its parts."""
+        kept, is_enum, text = [], False, False
+        for base in bases:
+            if isinstance(base, type) and issubclass(base, enum.Enum):
+                is_enum, text = True, text or base is enum.StrEnum
+                kept += [b for b in _ENUMS.get(base, ()) if b not in kept]
+            elif isinstance(base, (GuestClass, External, type)) and base is not object:
+                kept.append(base)
+            elif isinstance(base, Unknown):
+                kept.append(External(", ".join(base.needs) or "a base class"))
+        cls = GuestClass(name, tuple(kept), namespace, self, self.frame.module.name)  # type: ignore[arg-type]
+        cls.node, cls.path = node, self.frame.module.path
+        cls.record_is_own = False  # type: ignore[attr-defined]
+        inherited = next((b for b in cls.mro[1:] if isinstance(b, GuestClass) and b.members is not None), None)
+        if text or (inherited is not None and inherited.kind == "str"):
+            cls.kind = "str"
+        self._own(cls)
+        if is_enum or inherited is not None:
+            self._members(cls)
+        self._inherit(cls, options)
+        self._told(cls, options)
+        return cls
+
+    def _told(self, cls: GuestClass, options: dict[str, Any]) -> None:
+        """Tell descriptors their names, and base classes of the new one."""
+        for name, value in list(cls.namespace.items()):
+            if isinstance(value, Instance) and isinstance(value.cls.find("__set_name__"), Function):
+                self.call(self.bind(value.cls.find("__set_name__"), value), (cls, name), {})
+        for base in cls.mro[1:]:
+            hook = base.namespace.get("__init_subclass__") if isinstance(base, GuestClass) else None
+            if isinstance(hook, Descriptor):
+                hook = hook.get
+            if isinstance(hook, Function):
+                self.call(hook, (cls,), {k: v for k, v in options.items() if k != "metaclass"})
+                return
+
+    def _inherit(self, cls: GuestClass, options: dict[str, Any]) -> None:
+        for base in cls.mro[1:]:
+            if isinstance(base, Marker) and base.path in self.kinds:
+                self.kinds[base.path](cls, options)
+                return
+            if isinstance(base, GuestClass) and base.record is not None:
+                cls.record = base.record
+                return
+
+    def _own(self, cls: GuestClass) -> None:
+        for value in cls.namespace.values():
+            held = value.get if isinstance(value, Descriptor) else value
+            held = held.function if isinstance(held, BoundMethod) else held
+            if isinstance(held, Function) and held.owner is None:
+                held.owner = cls
+                if isinstance(value, Descriptor) and isinstance(value.set, Function):
+                    value.set.owner = cls
+
+    # --- enumerations -----------------------------------------------------------------------------
+
+    def _members(self, cls: GuestClass) -> None:
+        cls.members = {}
+        base = cls.native_base()
+        last = 0
+        for name, value in list(cls.namespace.items()):
+            if name.startswith("_") or isinstance(value, (Function, Descriptor, BoundMethod, GuestClass, Native)):
+                continue
+            if isinstance(value, Auto):
+                value = name.lower() if cls.kind == "str" else last + 1
+            if isinstance(value, int):
+                last = int(value)
+            known = next((m for m in cls.members.values() if equal(m.attrs["_value_"], value) is True), None)
+            cls.members[name] = known or self._member(cls, name, value, base)
+            del cls.namespace[name]
+
+    def _member(self, cls: GuestClass, name: str, value: Any, base: type | None) -> Instance:
+        member = Instance(cls, {"_name_": name, "_value_": value})
+        if base is not None and isinstance(value, base):
+            member.native = value
+        if isinstance(cls.namespace.get("__new__"), Function):
+            made = self.call(cls.namespace["__new__"], (cls, *_spread(value)), {})
+            if isinstance(made, Instance):
+                member = made
+                member.attrs.setdefault("_value_", value)
+                member.attrs["_name_"] = name
+                if base is not None and isinstance(member.attrs["_value_"], base):
+                    member.native = member.attrs["_value_"]
+        init = cls.namespace.get("__init__")
+        if isinstance(init, Function):
+            self.call(init, (member, *_spread(value)), {})
+        return member
+
+    def _looked_up(self, cls: GuestClass, args: tuple[Any, ...]) -> Any:
+        value = args[0] if args else MISSING
+        if isinstance(value, Unknown):
+            return unknown_of(value)
+        for member in (cls.members or {}).values():
+            if member is value or equal(member.attrs["_value_"], value) is True:
+                return member
+        missing = cls.find("_missing_")
+        if isinstance(missing, Descriptor):
+            found = self.call(missing.get, (cls, value), {})
+            if found is not None:
+                return found
+        return self.raise_native(ValueError(f"{value!r} is not a valid {cls.name}"))
+
+    # --- objects ----------------------------------------------------------------------------------
+
+    def instantiate(self, cls: GuestClass, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Make an object of a class of the source."""
+        if cls.members is not None:
+            return self._looked_up(cls, args)
+        if cls.kind == "typed dict":
+            return dict(*args, **kwargs)
+        new = cls.find("__new__")
+        if isinstance(new, Descriptor):
+            new = new.get
+        if isinstance(new, Function):
+            held = self.call(new, (cls, *args), kwargs)
+            if not isinstance(held, Instance) or cls not in held.cls.mro:
+                return held
+        else:
+            held = self.blank(cls, args, kwargs)
+        return self.initialise(held, args, kwargs)
+
+    def blank(self, cls: GuestClass, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Instance:
+        """Return an object before its ``__init__``."""
+        held = Instance(cls)
+        held.tracked = cls.name in self.tracked_classes
+        base = cls.native_base()
+        if base is None:
+            return held
+        if issubclass(base, BaseException):
+            held.native = BaseException(*args)
+            held.attrs["args"] = args
+        elif not isinstance(cls.find("__init__"), Function) or base in (str, int, float, tuple, bytes):
+            held.native = base(*args, **(kwargs or {}))
+        else:
+            held.native = base()
+        return held
+
+    tracked_classes: frozenset[str] = frozenset()
+
+    def initialise(self, held: Instance, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Instance:
+        """Run what makes an object ready: the nearest ``__init__``, or the fields of its record."""
+        cls = held.cls
+        for base in cls.mro:
+            if not isinstance(base, GuestClass):
+                continue
+            own = base.namespace.get("__init__")
+            if isinstance(own, (Function, Native)):
+                self.call(own, (held, *args), kwargs)
+                return held
+            if getattr(base, "record_is_own", False):
+                self.fill_record(held, base.record, args, kwargs)
+                return held
+        if (args or kwargs) and cls.native_base() is None and not any(
+            isinstance(b, External) for b in cls.mro
+        ):
+            self.raise_native(TypeError(f"{cls.name}() takes no arguments"))
+        return held
+
+    def fill_record(
+        self, held: Instance, record: Record, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        """Bind the fields of an object, then run its ``__post_init__``."""
+        values = fill(record, held.cls, args, kwargs, self)  # type: ignore[arg-type]
+        if record.prepare is not None:
+            values = record.prepare(held, values)
+        extra = [values.pop(name) for name in record.init_vars if name in values]
+        for name, value in values.items():
+            self.store_plain(held, name, value)
+        if record.kind == "named tuple":
+            held.native = tuple(values.values())
+        post = held.cls.find("__post_init__")
+        if isinstance(post, (Function, Native)):
+            self.call(self.bind(post, held), tuple(extra), {})
+        if record.finish is not None:
+            record.finish(held)
+
+    def store_plain(self, held: Instance, name: str, value: Any) -> None:
+        """Bind a field when an object is made."""
+        self.journal.set(held.attrs, name, value)
+
+    # --- relations --------------------------------------------------------------------------------
+
+    def instance_of(self, value: Any, cls: Any) -> Any:
+        """Return ``isinstance(value, cls)``: True, False or an unknown."""
+        if isinstance(cls, (tuple, list)):
+            return _any(self.instance_of(value, c) for c in cls)
+        if hasattr(cls, "__args__") and not isinstance(cls, type):
+            return _any(self.instance_of(value, c) for c in cls.__args__)
+        if isinstance(value, Unknown):
+            found = [self.instance_of(option, cls) for option in value.options]
+            if found and all(f is found[0] for f in found) and not isinstance(found[0], Unknown):
+                return found[0]
+            return unknown_of(value)
+        if isinstance(cls, Unknown):
+            return unknown_of(cls)
+        if isinstance(value, Instance):
+            return self._member_of(value.cls, cls)
+        if isinstance(cls, GuestClass):
+            return False
+        if isinstance(cls, External):
+            return self._foreign(value, cls)
+        if cls is type:
+            return isinstance(value, (type, GuestClass))
+        return isinstance(value, cls) if isinstance(cls, type) else Unknown((f"isinstance of {cls!r}"[:60],))
+
+    def _foreign(self, value: Any, cls: External) -> Any:
+        if isinstance(value, External):
+            return Unknown((f"isinstance({value.path}, {cls.path})",))
+        if isinstance(value, GuestClass) and cls.path in ("enum.EnumMeta", "enum.EnumType"):
+            return value.members is not None
+        kinds = {"pathlib.Path": "PurePath", "os.PathLike": "PurePath"}
+        name = kinds.get(cls.path)
+        return False if name is None else any(c.__name__ == name for c in type(value).__mro__)
+
+    def _member_of(self, own: GuestClass, cls: Any) -> Any:
+        if cls is object:
+            return True
+        if isinstance(cls, type) and issubclass(cls, enum.Enum):
+            return own.members is not None
+        if any(c is cls for c in own.mro):
+            return True
+        if isinstance(cls, type):
+            return any(isinstance(c, type) and issubclass(c, cls) for c in own.mro)
+        if isinstance(cls, Marker):
+            return any(isinstance(c, Marker) and c.path == cls.path for c in own.mro)
+        foreign = [c for c in own.mro if isinstance(c, External) and not isinstance(c, Marker)]
+        if isinstance(cls, External):
+            if any(c.path == cls.path for c in own.mro if isinstance(c, External)):
+                return True
+            return Unknown((f"whether {own.name} is a {cls.path}",)) if foreign else False
+        return False
+
+    def subclass_of(self, own: Any, cls: Any) -> Any:
+        """Return ``issubclass(own, cls)``: True, False or an unknown."""
+        if isinstance(cls, tuple):
+            return _any(self.subclass_of(own, c) for c in cls)
+        if isinstance(own, Unknown) or isinstance(cls, Unknown):
+            return unknown_of(own, cls)
+        if isinstance(own, GuestClass):
+            return self._member_of(own, cls)
+        if isinstance(own, type):
+            return issubclass(own, cls) if isinstance(cls, type) else False
+        if isinstance(own, External):
+            return Unknown((f"issubclass({own.path})",))
+        return self.raise_native(TypeError("issubclass() arg 1 must be a class"))
+
+    def parent_of(self, frame: Frame, args: tuple[Any, ...]) -> Any:
+        """Return what ``super()`` finds names on."""
+        if args:
+            cls, held = args[0], args[1]
+        else:
+            function = frame.function
+            cls = function.owner if isinstance(function, Function) else None
+            parameters = function.node.args if isinstance(function, Function) else None
+            first = (parameters.posonlyargs + parameters.args)[:1] if parameters is not None else []
+            held = _first_value(frame, first[0].arg) if first else None
+        if not isinstance(cls, GuestClass):
+            return unknown_of(need="super()")
+        own = held if isinstance(held, GuestClass) else held.cls if isinstance(held, Instance) else cls
+        mro = own.mro
+        at = next((n for n, c in enumerate(mro) if c is cls), 0)
+        return Parent(mro[at + 1 :], held)
+
+
+@dataclasses.dataclass(eq=False, slots=True)
+class Parent:
+    """Stand for ``super()``: names are searched in the classes behind the current one."""
+
+    classes: tuple[Any, ...]
+    held: Any
+
+
+def _first_value(frame: Frame, name: str) -> Any:
+    at: Frame | None = frame
+    while at is not None:
+        if name in at.names:
+            return at.names[name]
+        at = at.parent
+    return None
+
+
+def _spread(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _any(found: Any) -> Any:
+    doubt = None
+    for one in found:
+        if one is True:
+            return True
+        if isinstance(one, Unknown):
+            doubt = one
+    return doubt if doubt is not None else False
+
+
+__all__ = ["Auto", "Classes", "Parent", "linear"]
+_ = GuestRaise

@@ -1,0 +1,394 @@
+"""Modules: those of the package are followed when a name of theirs is read, others are symbols."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from tools.interpreter.base import Base
+from tools.interpreter.classes import Parent
+from tools.interpreter.journal import Journal
+from tools.interpreter.module import Frame, Lazy, ModuleValue
+from tools.interpreter.values import (
+    MISSING,
+    BoundMethod,
+    Descriptor,
+    External,
+    Function,
+    GuestClass,
+    GuestRaise,
+    Instance,
+    Native,
+    Unknown,
+)
+from tools.scopes import Module
+from tools.settings.types import SourceTree
+
+_PLAIN: Final = (ast.Constant, ast.Lambda)
+_STDLIB: Final = frozenset(sys.stdlib_module_names)
+PRESENT: Final = frozenset({"typing_extensions"})
+
+
+class Imports(Base):
+    """Find modules and names."""
+
+    tree: SourceTree
+    parse: Callable[[str], Module | None]
+    package: str
+    swallowed: list[tuple[str, GuestRaise]]
+    """Errors at the level of modules: the names that they should have bound are unknown."""
+    eager: tuple[str, ...] = ()
+    """Modules whose imports are followed at once, for what they register, by the start of their names."""
+
+    # --- modules ----------------------------------------------------------------------------------
+
+    def module_named(self, name: str) -> ModuleValue | None:
+        """Return a module of the package, or None when there is none of the name."""
+        if name in self.modules:
+            return self.modules[name]
+        if name.split(".")[0] != self.package:
+            return None
+        inner = name.split(".")[1:]
+        for path, is_package in (("/".join([*inner, "__init__.py"]), True), ("/".join(inner) + ".py", False)):
+            if not path.startswith(".") and (parsed := self.parse(path)) is not None:
+                module = ModuleValue(name, path, parsed.tree, is_package)
+                self._start(module)
+                return module
+        if self._is_folder("/".join(inner)):
+            module = ModuleValue(name, "/".join(inner), None, True)
+            module.ran = True
+            self.modules[name] = module
+            return module
+        return None
+
+    def _is_folder(self, path: str) -> bool:
+        return bool(path) and any(p.startswith(path + "/") for p in self.tree.paths())
+
+    def _start(self, module: ModuleValue) -> None:
+        module.globals.update({"__name__": module.name, "__file__": module.path, "__package__": module.name})
+        self.modules[module.name] = module
+        self._run_module(module)
+
+    @contextmanager
+    def apart(self, module: ModuleValue) -> Iterator[None]:
+        """Follow something of a module outside of the ways that are open now."""
+        held = (self.journal, self.pendings, self.frame, self.leaves, self.conditions, self.catching, self.frames)
+        journal = Journal()
+        journal.share(self.journal)
+        self.journal, self.pendings, self.leaves, self.conditions = journal, [], None, None
+        self.catching = 0
+        self.frame = Frame(module.globals, module)
+        self.frames = [*held[6]]
+        try:
+            yield
+        finally:
+            self.journal, self.pendings, self.frame, self.leaves = held[0], held[1], held[2], held[3]
+            self.conditions, self.catching, self.frames = held[4], held[5], held[6]
+
+    def _run_module(self, module: ModuleValue) -> None:
+        if module.tree is None or module.ran:
+            return
+        module.ran = True
+        with self.apart(module):
+            for statement in module.tree.body:
+                self._top_level(statement, module)
+
+    def _top_level(self, node: ast.stmt, module: ModuleValue) -> None:
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            self.bind_imports(node, module, module.globals)
+        elif isinstance(node, ast.ClassDef):
+            module.globals[node.name] = Lazy("class", module, node, node.name)
+        elif (name := _simple_target(node)) is not None and name not in module.globals:
+            module.globals[name] = Lazy("assign", module, node, name)
+        else:
+            if isinstance(node, (ast.Assign, ast.AugAssign)) and _changes_something(node):
+                self._catch_up(module)
+            self._now(node, module)
+
+    def _catch_up(self, module: ModuleValue) -> None:
+        """Find what was left for later, before a statement changes what it would find."""
+        for name, value in list(module.globals.items()):
+            if isinstance(value, Lazy) and value.kind in ("class", "assign"):
+                self.forced(module.globals, name)
+
+    def _now(self, node: ast.stmt, module: ModuleValue) -> None:
+        """Follow a statement of a module; what cannot be followed leaves its names unknown."""
+        try:
+            self.run_block([node])
+        except GuestRaise as raised:
+            if isinstance(raised.value, ImportError):
+                raise
+            self.swallowed.append((module.name, raised))
+            for name in _bound_names(node):
+                module.globals[name] = Unknown((f"{module.name}.{name}",))
+
+    def bind_imports(self, node: ast.Import | ast.ImportFrom, module: ModuleValue, names: dict[str, Any]) -> None:
+        """Bind what an import statement names, to be found when it is read."""
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                bound = alias.asname or alias.name.split(".")[0]
+                target = alias.name if alias.asname else alias.name.split(".")[0]
+                self.journal.set(names, bound, Lazy("module", module, target, bound))
+                if alias.name.startswith(self.eager) and self.eager:
+                    self.module_named(alias.name)
+            return
+        source = self.absolute(node, module)
+        for alias in node.names:
+            if alias.name == "*":
+                module.stars.append(source)
+            else:
+                bound = alias.asname or alias.name
+                self.journal.set(names, bound, Lazy("from", module, (source, alias.name), bound))
+        if self.eager and source.startswith(self.eager):
+            self.module_named(source)
+            for alias in node.names:
+                self.module_named(f"{source}.{alias.name}")
+
+    def absolute(self, node: ast.ImportFrom, module: ModuleValue) -> str:
+        """Return the full name of the module that a ``from`` statement names."""
+        if not node.level:
+            return node.module or ""
+        parts = module.name.split(".")
+        parts = parts[: len(parts) - node.level + (1 if module.is_package else 0)]
+        return ".".join([*parts, *([node.module] if node.module else [])])
+
+    def import_statement(self, node: ast.stmt) -> None:
+        """Follow an import inside a function (or a branch of a module): absent packages raise."""
+        assert isinstance(node, (ast.Import, ast.ImportFrom))
+        frame = self.frame
+        for name in self._roots(node):
+            self._require(name, node)
+        if isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            self._check_names(node)
+        self.bind_imports(node, frame.module, frame.names)
+
+    def _roots(self, node: ast.Import | ast.ImportFrom) -> list[str]:
+        if isinstance(node, ast.Import):
+            return [alias.name for alias in node.names]
+        return [] if node.level else [node.module or ""]
+
+    def _require(self, name: str, node: ast.stmt | None) -> None:
+        root = name.split(".")[0]
+        if root == self.package:
+            if self.module_named(name) is None:
+                self.raise_native(ModuleNotFoundError(f"No module named '{name}'"))
+            return
+        found = self.present(name)
+        if found is False:
+            self.raise_native(ModuleNotFoundError(f"No module named '{root}'"))
+        elif isinstance(found, Unknown):
+            self.doubts += 1
+
+    def _check_names(self, node: ast.ImportFrom) -> None:
+        source = self.module_named(node.module or "")
+        if source is None:
+            if self.present(node.module or "") is not True or (node.module or "").split(".")[0] not in _STDLIB:
+                self.doubts += 1 if self.catching else 0
+            return
+        for alias in node.names:
+            if alias.name != "*" and self._find(source, alias.name) is MISSING:
+                self.raise_native(ImportError(f"cannot import name '{alias.name}' from '{node.module}'"))
+
+    def present(self, name: str) -> Any:
+        """Return whether a module outside the package can be imported: True, False or an unknown."""
+        root = name.split(".")[0]
+        if root in _STDLIB or root in PRESENT:
+            return True
+        packages, required = self.world.facts.packages or {}, self.world.required
+        for distribution in distributions_of(root):
+            if distribution in packages:
+                return packages[distribution] is not None
+            if distribution in required:
+                return True
+        return Unknown((f"whether package {root} is installed",))
+
+    # --- names ------------------------------------------------------------------------------------
+
+    def name_value(self, name: str) -> Any:
+        """Return what a name means here; raise the source's `NameError` when it means nothing."""
+        frame: Frame | None = self.frame
+        first = frame
+        while frame is not None:
+            if name in frame.names and (not frame.is_class or frame is first):
+                found = frame.names[name]
+                return self.forced(frame.names, name) if isinstance(found, Lazy) else found
+            frame = frame.parent
+        found = self._global(self.frame.module, name)
+        if found is not MISSING:
+            return found
+        found = self.library.get(f"builtins.{name}", MISSING)
+        if found is MISSING:
+            raise GuestRaise(NameError(f"name '{name}' is not defined"))
+        return found
+
+    def force(self, names: dict[str, Any], name: str) -> Any:
+        """Return a name of a namespace, found now if it was left for later."""
+        value = names.get(name, MISSING)
+        if not isinstance(value, Lazy):
+            return value
+        if value.running:
+            return Unknown((f"{value.module.name}.{name}, which needs itself",))
+        value.running = True
+        try:
+            found = self._resolve(value)
+        finally:
+            value.running = False
+        if names.get(name) is value:
+            names[name] = found
+        return names.get(name, found)
+
+    def _resolve(self, value: Lazy) -> Any:
+        if value.kind == "module":
+            return self.module_or_symbol(value.node)
+        if value.kind == "from":
+            return self._from(*value.node)
+        with self.apart(value.module):
+            try:
+                if value.kind == "class":
+                    return self.make_class(value.node)
+                return self.evaluate(value.node.value)
+            except GuestRaise as raised:
+                self.swallowed.append((f"{value.module.name}.{value.name}", raised))
+                return Unknown((f"{value.module.name}.{value.name}",))
+
+    def module_or_symbol(self, name: str) -> Any:
+        """Return a module of the package, or the symbol of another one."""
+        found = self.module_named(name)
+        return found if found is not None else self.external(name)
+
+    def _from(self, source: str, name: str) -> Any:
+        if source.split(".")[0] != self.package:
+            return self.external(f"{source}.{name}")
+        module = self.module_named(source)
+        found = self._find(module, name) if module is not None else MISSING
+        if found is MISSING:
+            raise GuestRaise(ImportError(f"cannot import name '{name}' from '{source}'"))
+        return found
+
+    def _global(self, module: ModuleValue, name: str) -> Any:
+        if name in module.globals:
+            return self.forced(module.globals, name)
+        for source in module.stars:
+            starred = self.module_named(source) if source.startswith(self.package) else None
+            if starred is not None and not name.startswith("_") and starred is not module:
+                found = self._find(starred, name)
+                if found is not MISSING:
+                    return found
+        return MISSING
+
+    def _find(self, module: ModuleValue, name: str) -> Any:
+        found = self._global(module, name)
+        if found is not MISSING:
+            return found
+        if module.is_package:
+            inner = self.module_named(f"{module.name}.{name}")
+            if inner is not None:
+                return inner
+        return self._from_hook(module, name)
+
+    def _from_hook(self, module: ModuleValue, name: str) -> Any:
+        hook = module.globals.get("__getattr__")
+        if not isinstance(hook, Function) or name.startswith("__"):
+            return MISSING
+        try:
+            return self.call(hook, (name,), {})
+        except GuestRaise as raised:
+            if isinstance(raised.value, (AttributeError, ImportError)):
+                return MISSING
+            raise
+
+    def module_attribute(self, module: ModuleValue, name: str) -> Any:
+        """Return a name of a module, or `MISSING`."""
+        if name == "__dict__":
+            return module.globals
+        return self._find(module, name)
+
+    def parent_attribute(self, parent: Parent, name: str) -> Any:
+        """Return what ``super()`` finds under a name."""
+        for cls in parent.classes:
+            if isinstance(cls, GuestClass) and name in cls.namespace:
+                found = self.forced(cls.namespace, name)
+                if isinstance(found, Descriptor) and found.kind == "class":
+                    held = parent.held.cls if isinstance(parent.held, Instance) else parent.held
+                    return BoundMethod(found.get, held, self)  # type: ignore[arg-type]
+                return self.bind(found, parent.held, name)
+            if isinstance(cls, GuestClass) and name == "__init__" and getattr(cls, "record_is_own", False):
+                return BoundMethod(self.library["record.__init__"](cls), parent.held, self)  # type: ignore[arg-type]
+            if isinstance(cls, External) and f"{cls.path}.{name}" in self.library:
+                return BoundMethod(self.library[f"{cls.path}.{name}"], parent.held, self)  # type: ignore[arg-type]
+            if isinstance(cls, External) and name not in _OBJECT and cls.path not in self.library["kinds"]:
+                return Unknown((f"{cls.path}.{name}",))
+        return self._of_object(parent, name)
+
+    def _of_object(self, parent: Parent, name: str) -> Any:
+        held = parent.held
+        if name in _OBJECT:
+            return self.external(f"builtins.object.{name}") if name == "__new__" else BoundMethod(
+                self.external(f"builtins.object.{name}"), held, self  # type: ignore[arg-type]
+            )
+        if isinstance(held, Instance) and held.native is not None:
+            return self.get_attribute(held.native, name)
+        return MISSING
+
+
+_OBJECT: Final = frozenset(
+    {"__init__", "__new__", "__setattr__", "__getattribute__", "__delattr__", "__init_subclass__", "__eq__",
+     "__hash__", "__repr__", "__str__", "__post_init__"}
+)  # fmt: skip
+
+_NAMES: Final = {
+    "yaml": ("pyyaml",),
+    "PIL": ("pillow",),
+    "cv2": ("opencv-python-headless", "opencv-python"),
+    "sgl_kernel": ("sgl-kernel", "sglang-kernel"),
+    "deep_gemm": ("deep-gemm", "sgl-deep-gemm"),
+    "deep_ep": ("deep-ep", "sgl-deep-ep"),
+    "flashinfer": ("flashinfer-python", "flashinfer"),
+    "zmq": ("pyzmq",),
+    "pynvml": ("nvidia-ml-py", "pynvml"),
+    "google": ("protobuf",),
+    "dateutil": ("python-dateutil",),
+    "cutlass": ("nvidia-cutlass-dsl",),
+    "mooncake": ("mooncake-transfer-engine", "mooncake"),
+    "uvloop": ("uvloop",),
+    "pkg_resources": ("setuptools",),
+    "attr": ("attrs",),
+    "sklearn": ("scikit-learn",),
+    "huggingface_hub": ("huggingface-hub",),
+    "prometheus_client": ("prometheus-client",),
+}
+
+
+def distributions_of(root: str) -> tuple[str, ...]:
+    """Return the distributions that may hold a top-level module, names in their normal form."""
+    return _NAMES.get(root, (root.replace("_", "-").lower(),))
+
+
+def _simple_target(node: ast.stmt) -> str | None:
+    """Return the one name that an assignment binds to something that is not a plain constant."""
+    if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+        return None if isinstance(node.value, _PLAIN) else node.targets[0].id
+    if isinstance(node, ast.AnnAssign) and node.value is not None and isinstance(node.target, ast.Name):
+        return None if isinstance(node.value, _PLAIN) else node.target.id
+    return None
+
+
+def _changes_something(node: ast.Assign | ast.AugAssign) -> bool:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    return any(isinstance(t, (ast.Attribute, ast.Subscript)) for t in targets)
+
+
+def _bound_names(node: ast.stmt) -> Iterator[str]:
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
+            yield inner.id
+        elif isinstance(inner, (ast.FunctionDef, ast.ClassDef)):
+            yield inner.name
+        elif isinstance(inner, ast.alias):
+            yield inner.asname or inner.name.split(".")[0]
+
+
+__all__ = ["Imports", "Native", "distributions_of"]

@@ -1,0 +1,27 @@
+"""What names outside the followed package mean: the built-ins, the pure part of the standard library, host facts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tools.interpreter.machine import Machine
+
+
+def install(machine: Machine) -> None:
+    """Give a machine its library."""
+    from tools.interpreter.library import (
+        builtin,
+        classes,
+        command_line,
+        hardware,
+        models,
+        standard,
+        surroundings,
+    )
+
+    machine.library = {}
+    machine.kinds = {}
+    for part in (builtin, standard, surroundings, classes, command_line, hardware, models):
+        part.install(machine)
+    machine.library["kinds"] = machine.kinds

@@ -1,0 +1,207 @@
+"""Python's operators on values that may be unknown; results that would grow without bound are refused."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from typing import Any, Final
+
+from tools.interpreter.values import MISSING, External, GuestRaise, Instance, Undecided, Unknown, unknown_of
+
+BINARY: Final[dict[type[ast.operator], tuple[Callable[[Any, Any], Any], str]]] = {
+    ast.Add: (operator.add, "add"),
+    ast.Sub: (operator.sub, "sub"),
+    ast.Mult: (operator.mul, "mul"),
+    ast.Div: (operator.truediv, "truediv"),
+    ast.FloorDiv: (operator.floordiv, "floordiv"),
+    ast.Mod: (operator.mod, "mod"),
+    ast.Pow: (operator.pow, "pow"),
+    ast.LShift: (operator.lshift, "lshift"),
+    ast.RShift: (operator.rshift, "rshift"),
+    ast.BitOr: (operator.or_, "or"),
+    ast.BitXor: (operator.xor, "xor"),
+    ast.BitAnd: (operator.and_, "and"),
+    ast.MatMult: (operator.matmul, "matmul"),
+}
+_IN_PLACE: Final = {ast.Add: operator.iadd, ast.BitOr: operator.ior, ast.BitAnd: operator.iand, ast.Sub: operator.isub}
+_COMPARE: Final[dict[type[ast.cmpop], tuple[Callable[[Any, Any], Any], str]]] = {
+    ast.Lt: (operator.lt, "lt"),
+    ast.LtE: (operator.le, "le"),
+    ast.Gt: (operator.gt, "gt"),
+    ast.GtE: (operator.ge, "ge"),
+}
+_LONGEST: Final = 1_000_000
+
+
+def _too_large(op: ast.operator, left: Any, right: Any) -> bool:
+    if isinstance(op, ast.Mult):
+        for sequence, count in ((left, right), (right, left)):
+            if isinstance(sequence, (str, bytes, list, tuple)) and isinstance(count, int):
+                return len(sequence) * count > _LONGEST
+        return _bits(left) + _bits(right) > _LONGEST
+    if isinstance(op, ast.Pow):
+        return isinstance(right, int) and abs(right) * max(_bits(left), 1) > _LONGEST
+    if isinstance(op, ast.LShift):
+        return isinstance(right, int) and right > _LONGEST
+    if isinstance(op, ast.Mod) and isinstance(left, (str, bytes)):
+        return any(c.isdigit() for c in str(left)) and len(str(left)) > 10_000
+    return False
+
+
+def _bits(value: Any) -> int:
+    return value.bit_length() if isinstance(value, int) else 0
+
+
+def plain(value: Any) -> Any:
+    """Return the built-in value of an object that derives from one."""
+    if isinstance(value, Instance) and value.native is not None:
+        return value.native
+    return value
+
+
+def binary(op: ast.operator, left: Any, right: Any, call: Callable[..., Any]) -> Any:
+    """Apply a binary operator; ``call`` calls a method of an object of the source."""
+    if isinstance(left, Unknown) or isinstance(right, Unknown):
+        return unknown_of(left, right)
+    function, name = BINARY[type(op)]
+    for one, other, method in ((left, right, f"__{name}__"), (right, left, f"__r{name}__")):
+        if isinstance(one, Instance):
+            found = one.cls.find(method)
+            if found is not MISSING:
+                result = call(one.cls.machine.bind(found, one), (other,), {})
+                if result is not NotImplemented:
+                    return result
+    if isinstance(left, External) or isinstance(right, External):
+        return unknown_of(need=f"{left if isinstance(left, External) else right}")
+    left, right = plain(left), plain(right)
+    if _too_large(op, left, right):
+        return Unknown(("a result too large to compute",))
+    return natively(function, left, right)
+
+
+def in_place(op: ast.operator, left: Any, right: Any, call: Callable[..., Any], touch: Callable[[Any], None]) -> Any:
+    """Apply an augmented assignment's operator: lists, dicts and sets change in place."""
+    if isinstance(left, (list, dict, set)) and type(op) in _IN_PLACE and not isinstance(right, Unknown):
+        touch(left)
+        return natively(_IN_PLACE[type(op)], left, plain(right))
+    return binary(op, left, right, call)
+
+
+def natively(function: Callable[..., Any], *values: Any) -> Any:
+    """Call a pure native function: an unknown value inside gives an unknown, an error is the source's."""
+    try:
+        return function(*values)
+    except Undecided as undecided:
+        return Unknown(undecided.needs)
+    except Exception as error:  # noqa: BLE001 - whatever it raises is what the source would see
+        raise GuestRaise(error) from None
+
+
+def identical(left: Any, right: Any) -> Any:
+    """Return whether ``left is right``: True, False or an unknown."""
+    for one, other in ((left, right), (right, left)):
+        if isinstance(one, Unknown):
+            if one is other:
+                return True
+            if one.options and not isinstance(other, Unknown):
+                found = {identical(option, other) for option in one.options}
+                if len(found) == 1:
+                    return found.pop()
+            return unknown_of(left, right)
+    if isinstance(left, External) and isinstance(right, External):
+        return True if left.path == right.path else Unknown((f"{left.path} is {right.path}",))
+    if type(left) in (str, float, bytes, tuple) and type(right) is type(left):
+        return equal(left, right)
+    return left is right
+
+
+def equal(left: Any, right: Any) -> Any:
+    """Return whether ``left == right``: True, False or an unknown."""
+    for one, other in ((left, right), (right, left)):
+        if isinstance(one, Unknown):
+            if one is other:
+                return True
+            if one.options and not isinstance(other, Unknown):
+                found = [equal(option, other) for option in one.options]
+                if all(f is True for f in found) or all(f is False for f in found):
+                    return found[0]
+            return unknown_of(left, right)
+    if isinstance(left, External) or isinstance(right, External):
+        if isinstance(left, External) and isinstance(right, External) and left.path != right.path:
+            return Unknown((f"{left.path} == {right.path}",)) if left.path and right.path else False
+        return left == right
+    if isinstance(right, Instance) and not isinstance(left, Instance):
+        left, right = right, left
+    return natively(operator.eq, left, right)
+
+
+def contains(container: Any, item: Any) -> Any:
+    """Return whether ``item in container``: True, False or an unknown."""
+    if isinstance(container, Unknown):
+        return unknown_of(container, item)
+    if isinstance(item, Unknown):
+        if item.options:
+            found = [contains(container, option) for option in item.options]
+            if all(f is True for f in found) or all(f is False for f in found):
+                return found[0]
+        if isinstance(container, (list, tuple, dict, set, frozenset, str)) and not container:
+            return False
+        return unknown_of(item)
+    if isinstance(container, External):
+        return Unknown((f"in {container.path}",))
+    if isinstance(container, (list, tuple)):
+        found = [equal(item, member) for member in container]
+        if any(f is True for f in found):
+            return True
+        unknown = [f for f in found if isinstance(f, Unknown)]
+        return unknown_of(*unknown) if unknown else False
+    if isinstance(container, (str, bytes)):
+        item = plain(item)
+    return natively(operator.contains, container, item)
+
+
+def compare(op: ast.cmpop, left: Any, right: Any, call: Callable[..., Any]) -> Any:
+    """Apply one comparison; the result may be unknown."""
+    if isinstance(op, (ast.Is, ast.IsNot)):
+        found = identical(left, right)
+    elif isinstance(op, (ast.Eq, ast.NotEq)):
+        found = equal(left, right)
+        if found is NotImplemented:
+            found = False
+    elif isinstance(op, (ast.In, ast.NotIn)):
+        found = contains(right, left)
+    else:
+        return _ordered(op, left, right, call)
+    if isinstance(op, (ast.IsNot, ast.NotEq, ast.NotIn)) and not isinstance(found, Unknown):
+        return not found
+    return found
+
+
+def _ordered(op: ast.cmpop, left: Any, right: Any, call: Callable[..., Any]) -> Any:
+    function, name = _COMPARE[type(op)]
+    for one, other, flipped in ((left, right, False), (right, left, True)):
+        if isinstance(one, Unknown):
+            if one.options and not isinstance(other, Unknown):
+                found = _each(op, one, other, flipped, call)
+                if len(found) == 1:
+                    return found.pop()
+            return unknown_of(left, right)
+    if isinstance(left, External) or isinstance(right, External):
+        return Unknown((f"{left if isinstance(left, External) else right}",))
+    if isinstance(left, Instance):
+        found = left.cls.find(f"__{name}__")
+        if found is not MISSING:
+            return call(left.cls.machine.bind(found, left), (right,), {})
+    return natively(function, plain(left), plain(right))
+
+
+def _each(op: ast.cmpop, one: Unknown, other: Any, flipped: bool, call: Callable[..., Any]) -> set[Any]:
+    found: set[Any] = set()
+    for option in one.options:
+        try:
+            result = _ordered(op, other, option, call) if flipped else _ordered(op, option, other, call)
+        except GuestRaise:
+            return {True, False}
+        found.add(result if isinstance(result, bool) else None)
+    return found if None not in found else {True, False}

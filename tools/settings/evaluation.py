@@ -1,0 +1,276 @@
+"""One evaluation: the machine, what it saw, and the result made of both."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tools.interpreter.base import Limits, Met, World
+from tools.interpreter.machine import Machine
+from tools.interpreter.plain import NotPlain, plain
+from tools.interpreter.values import MISSING, GuestRaise, Instance, Stopped, Undecided, Unknown
+from tools.settings.trees import parsed
+from tools.settings.types import (
+    Cite,
+    Condition,
+    DerivationStep,
+    Effective,
+    Evaluation,
+    HostFacts,
+    Origin,
+    SourceTree,
+    Truth,
+)
+
+_RECURSION: Final = 12_000
+
+
+@dataclass(slots=True)
+class Written:
+    """Hold one binding of a setting as it happened."""
+
+    value: Any
+    path: str
+    node: ast.AST | None
+    line: int
+    conditions: Met | None
+    calls: tuple[tuple[str, int], ...]
+    sure: bool
+
+
+@dataclass(slots=True)
+class Outcome:
+    """Hold how far the argument code came."""
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+    stage: str = "done"
+    accepted: bool | None = True
+    refused: GuestRaise | None = None
+    given: Mapping[str, Any] = field(default_factory=dict)
+    """What the parser made of the launch line."""
+    explicit: frozenset[str] = frozenset()
+    """Settings that the launch line names."""
+
+
+class Run:
+    """Follow the argument code of one engine for one launch line."""
+
+    def __init__(
+        self,
+        tree: SourceTree,
+        argv: Sequence[str],
+        environment: Mapping[str, str],
+        facts: HostFacts,
+        limits: Limits | None = None,
+    ) -> None:
+        self.tree, self.argv, self.facts = tree, list(argv), facts
+        self.writes: dict[str, list[Written]] = {}
+        self.verdicts: dict[tuple[str, int, int], Condition] = {}
+        self.logs: list[tuple[str, str, int, str]] = []
+        self._digests: dict[str, str] = {}
+        world = World(facts, dict(environment), self.argv, required(tree))
+        self.machine = Machine(
+            tree, str(tree.engine), world, lambda path: parsed_or_none(tree, path), limits=limits, watch=self
+        )
+
+    # --- watching ---------------------------------------------------------------------------------
+
+    def wrote(self, instance: Instance, name: str, value: Any, node: ast.AST | None) -> None:
+        """Note a binding of a setting."""
+        machine = self.machine
+        frame = machine.frame
+        calls = tuple((f.module.path, f.line) for f in machine.frames if f.module.path)[-8:]
+        self.writes.setdefault(name, []).append(
+            Written(
+                value,
+                frame.module.path,
+                node,
+                getattr(node, "lineno", 0) or frame.line,
+                machine.conditions,
+                calls,
+                not machine.journal.open,
+            )
+        )
+
+    def met(self, met: Met) -> None:
+        """Note a condition as it came out."""
+        key = (met.module.path, met.node.lineno, met.node.col_offset)
+        made = self._condition(met, negated=False)
+        before = self.verdicts.get(key)
+        if before is not None and before.verdict != made.verdict:
+            made = Condition(made.text, "unknown", "it came out differently between calls", made.cite, made.needs)
+        self.verdicts[key] = made
+
+    def said(self, level: str, text: str) -> None:
+        """Note a message of the source."""
+        frame = self.machine.frame
+        self.logs.append((level, frame.module.path, frame.line, text[:500]))
+
+    # --- the result -------------------------------------------------------------------------------
+
+    def evaluation(self, follow: Callable[[Run], Outcome]) -> Evaluation:
+        """Follow the argument code and return what came of it."""
+        limit = sys.getrecursionlimit()
+        partial = ""
+        sys.setrecursionlimit(max(limit, _RECURSION))
+        try:
+            outcome = follow(self)
+        except Stopped as stopped:
+            partial, outcome = str(stopped), Outcome(accepted=None)
+        except (GuestRaise, Undecided) as error:
+            partial, outcome = f"the argument code could not be followed: {error}", Outcome(accepted=None)
+        except RecursionError:
+            partial, outcome = "the argument code calls itself too deep", Outcome(accepted=None)
+        finally:
+            sys.setrecursionlimit(limit)
+        needs = tuple(dict.fromkeys(n for _, ns in self.machine.refusals for n in ns))
+        accepted = outcome.accepted
+        if accepted and needs:
+            accepted = None
+        refused = outcome.refused
+        written = self.machine.environment.written
+        return Evaluation(
+            {name: self.effective(name, value, outcome) for name, value in outcome.values.items()},
+            accepted,
+            refusal=_words(refused) if refused is not None else "",
+            refused_at=self.cite(refused.path, refused.line) if refused is not None and refused.path else None,
+            stage=outcome.stage,  # type: ignore[arg-type]
+            needs=needs[:12],
+            verdicts=self.verdicts,
+            reached=frozenset(self.machine.reached),
+            environment_set={n: v for n, v in written.items() if isinstance(v, (str, type(None)))},
+            logs=tuple(text for _, _, _, text in self.logs),
+            partial=partial,
+        )
+
+    def effective(self, name: str, value: Any, outcome: Outcome) -> Effective:
+        """Return one setting's value with its steps."""
+        steps = tuple(self._steps(name, outcome))
+        try:
+            return Effective(name, True, plain(value), steps=steps)
+        except NotPlain as unknown:
+            options: list[Any] = []
+            for option in value.options if isinstance(value, Unknown) else ():
+                try:
+                    options.append(plain(option))
+                except NotPlain:
+                    options.clear()
+                    break
+            return Effective(name, False, needs=unknown.needs, alternatives=tuple(options), steps=steps)
+
+    def _steps(self, name: str, outcome: Outcome) -> list[DerivationStep]:
+        steps = []
+        if name in outcome.given:
+            origin: Origin = "flag" if name in outcome.explicit else "default"
+            value = outcome.given[name]
+            steps.append(DerivationStep(origin, _shown(value), not isinstance(value, Unknown), None, name))
+        for written in self.writes.get(name, ())[-12:]:
+            steps.append(self._step(name, written))
+        return steps
+
+    def _step(self, name: str, written: Written) -> DerivationStep:
+        conditions = []
+        met, count = written.conditions, 0
+        while met is not None and count < 24:
+            conditions.append(self._condition(met, negated=met.negated))
+            met, count = met.before, count + 1
+        cite = self.cite(written.path, written.line)
+        return DerivationStep(
+            "overwrite",
+            _shown(written.value),
+            not isinstance(written.value, Unknown),
+            cite,
+            self._text(written.path, written.line),
+            tuple(reversed(conditions)),
+            tuple(self.cite(path, line) for path, line in written.calls),
+            self._logged(written),
+        )
+
+    def _logged(self, written: Written) -> str | None:
+        """Return what the source logs within a few lines of an assignment."""
+        for _, path, line, text in self.logs:
+            if path == written.path and abs(line - written.line) <= 6:
+                return text
+        return None
+
+    def _condition(self, met: Met, *, negated: bool) -> Condition:
+        verdict: Truth = "unknown" if met.verdict is None else "true" if met.verdict else "false"
+        text = ast.unparse(met.node)
+        if negated:
+            text = f"not ({text})"
+            verdict = {"true": "false", "false": "true"}.get(verdict, verdict)  # type: ignore[assignment]
+        because = ", ".join(dict.fromkeys(f"{n} = {_short(v)}" for n, v in met.leaves))
+        cite = self.cite(met.module.path, met.node.lineno, getattr(met.node, "end_lineno", None))
+        return Condition(text, verdict, because, cite, met.needs)
+
+    def cite(self, path: str, line: int, last: int | None = None) -> Cite:
+        """Cite lines of a file of the package."""
+        if path not in self._digests:
+            import hashlib
+
+            data = self.tree.read(path)
+            self._digests[path] = hashlib.sha256(data).hexdigest() if data is not None else ""
+        return Cite(path, line, last or line, self.tree.version, self._digests[path])
+
+    def _text(self, path: str, line: int) -> str:
+        module = parsed_or_none(self.tree, path)
+        if module is None or not 0 < line <= len(module.lines):
+            return ""
+        return module.lines[line - 1].decode("utf-8", "replace").strip()
+
+
+def parsed_or_none(tree: SourceTree, path: str) -> Any:
+    """Return a parsed file of the package, or None when there is none that can be read."""
+    try:
+        return parsed(tree, path)
+    except SyntaxError:
+        return None
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, Unknown):
+        return "unknown"
+    try:
+        return repr(plain(value))[:80]
+    except NotPlain:
+        return "..."
+
+
+def _shown(value: Any) -> Any:
+    try:
+        return plain(value)
+    except NotPlain:
+        return None
+
+
+def _words(raised: GuestRaise) -> str:
+    value = raised.value
+    try:
+        if isinstance(value, Instance):
+            return f"{value.cls.name}: {value}"
+        return f"{type(value).__name__}: {value}" if not isinstance(value, SystemExit) else str(value)
+    except (Undecided, GuestRaise):
+        return type(value).__name__
+
+
+_REQUIRES = re.compile(r"^Requires-Dist:\s*([A-Za-z0-9._-]+)\s*(?:\[[^\]]*\])?\s*([^;]*)(;.*)?$", re.MULTILINE)
+
+
+def required(tree: SourceTree) -> dict[str, str]:
+    """Return the distributions that the package's metadata requires always, with their version's condition."""
+    data = tree.distribution("METADATA")
+    if data is None:
+        return {}
+    head = data.decode("utf-8", "replace").split("\n\n", 1)[0]
+    found = {}
+    for name, version, marker in _REQUIRES.findall(head):
+        if "extra" not in marker:
+            found.setdefault(name.replace("_", "-").replace(".", "-").lower(), version.strip(" ()"))
+    return found
+
+
+__all__ = ["MISSING", "Outcome", "Run", "required"]
