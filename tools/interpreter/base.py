@@ -13,7 +13,7 @@ from tools.interpreter.values import GuestClass, Instance, Stopped, Unknown
 from tools.settings.types import HostFacts
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Met:
     """Hold a condition that was met on the way: linked to the one before it."""
 
@@ -27,7 +27,7 @@ class Met:
     depth: int = 0
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class Pending:
     """Hold a way that ended early (return, raise) while another one goes on."""
 

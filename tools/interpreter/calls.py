@@ -96,7 +96,7 @@ class Calls(Statements):
         if isinstance(function, External):
             return self.unfollowed(function.path, args, kwargs)
         if isinstance(function, Unknown):
-            return self.unfollowed(", ".join(function.needs) or "a function", args, kwargs)
+            return self.unfollowed("", (function, *args), kwargs)
         if isinstance(function, Descriptor):
             return self.called(function.get, args, kwargs)
         return self._native_call(function, args, kwargs)
@@ -151,7 +151,7 @@ class Calls(Statements):
     def unfollowed(self, what: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Unknown:
         """Return the result of a call that is not followed: unknown, as is all that it may have changed."""
         self.doubts += 1
-        need = f"{what}()"
+        need = f"{what}()" if what else ""
         for value in (*args, *kwargs.values()):
             if isinstance(value, Instance):
                 for name in list(value.attrs):

@@ -14,7 +14,7 @@ from tools.interpreter.values import GuestRaise
 Kind = Literal["normal", "return", "raise", "break", "continue"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class End:
     """Say how a block ended, and with what value."""
 

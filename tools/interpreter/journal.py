@@ -14,7 +14,7 @@ WHOLE: Final = object()
 Container = list[Any] | dict[Any, Any] | set[Any]
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class Change:
     """Hold what a place contains at the end of one way."""
 
