@@ -17,6 +17,7 @@ from tools.settings.copies import kept_as
 from tools.settings.needs import Need
 from tools.settings.overwrites import Overwrite
 from tools.settings.reach import profile_of, reached, slots_of
+from tools.settings.resolving import resolving
 from tools.settings.types import Cite, Condition, Evaluation, SourceTree, Truth
 
 Result = Literal["fires", "cannot fire", "unknown"]
@@ -24,22 +25,6 @@ Fallback = Callable[[Need], tuple[Truth, str] | None]
 """Judge a condition by other means; None when these do not apply."""
 _STARTED: Final = ("launch_server.py", "__main__.py", "main.py", "api_server.py", "http_server.py")
 _FLIPPED: Final[dict[Truth, Truth]] = {"true": "false", "false": "true", "unknown": "unknown"}
-_RESOLVING: Final = (
-    "srt/server_args.py",
-    "srt/arg_groups/",
-    "srt/platforms/",
-    "srt/hardware_backend/",
-    "srt/configs/",
-    "srt/utils/",
-    "config/",
-    "config.py",
-    "engine/arg_utils.py",
-    "platforms/",
-    "plugins/",
-    "transformers_utils/",
-    "model_executor/models/config.py",
-)
-"""Where code runs while settings are still being worked out: those in force at the end say little there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +138,7 @@ class Judging:
             if name is None:
                 return None
             effective = self._evaluation.settings[name]
-            if effective.known and (not _resolving(need.path) or self._constant(name)):
+            if effective.known and (not resolving(need.path) or self._constant(name)):
                 used[name] = effective.value
                 return name
             return None
@@ -226,10 +211,6 @@ def _reason(condition: Condition) -> str:
 def _unknown(node: ast.expr, need: Need) -> Condition:
     text = ast.unparse(node)[:160]
     return Condition(need.text, "unknown", f"{text.strip('<>')} cannot be told", need.cite, (text,))
-
-
-def _resolving(path: str) -> bool:
-    return path.startswith(_RESOLVING)
 
 
 def _place(node: ast.expr) -> tuple[int, int] | None:

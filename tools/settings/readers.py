@@ -1,0 +1,295 @@
+"""List where a setting is used, ranked by how much it decides there."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from tools.scopes import Module, Step, collector_paused, statement_at, statements, symbol_of
+from tools.settings.blocks import Hit, outline
+from tools.settings.effects import Branch, branch_of, first_line, in_endless_loop, lines_of
+from tools.settings.needs import Unit, unit_of
+from tools.settings.reach import Profile, Slots, profile_of, reached, slots_of
+from tools.settings.resolving import resolving
+from tools.settings.trees import cite
+from tools.settings.types import Cite, SourceTree
+
+Use = Literal[
+    "branch",
+    "loop bound",
+    "ternary",
+    "constructor argument",
+    "arithmetic",
+    "test",
+    "argument",
+    "stored copy",
+    "returned",
+    "check",
+    "other",
+    "logged",
+]
+WEIGHTS: Final[Mapping[Use, float]] = {
+    "branch": 60,
+    "loop bound": 50,
+    "ternary": 45,
+    "constructor argument": 40,
+    "arithmetic": 30,
+    "test": 28,
+    "argument": 25,
+    "stored copy": 20,
+    "returned": 18,
+    "check": 15,
+    "other": 10,
+    "logged": 5,
+}
+"""How much each use decides; a branch over many lines gains up to 12, one in the loop of a server 6; code
+that no server runs loses 30."""
+_LOGS: Final = ("logger", "logging", "print", "warnings", "log", "warn", "rank0_log", "print_warning_once")
+_MOST_FOLLOWED: Final = 30
+_FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Hold one use of a setting."""
+
+    name: str
+    use: Use
+    weight: float
+    text: str
+    """The test, or the statement's first line, in the source's words."""
+    decides: str
+    """How what runs when the test holds begins."""
+    lines: int
+    """Over how many lines the two sides of the test reach."""
+    cite: Cite
+    symbol: str | None
+    through: str | None
+    """The attribute or variable that it was copied into, where that is what is used."""
+    serving: bool
+    resolving: bool
+    """True where the settings are still being worked out."""
+    unit: Unit
+    branch: Branch | None = field(compare=False, repr=False)
+    way: tuple[Step, ...] = field(compare=False, repr=False)
+    module: Module = field(compare=False, repr=False)
+    source: ast.expr | None = field(default=None, compare=False, repr=False)
+    """The expression that was copied, for a use through a copy."""
+
+
+def readers(tree: SourceTree, name: str) -> tuple[Reader, ...]:
+    """Return every use of a setting, the one that decides most first."""
+    return readers_of(tree, [name]).get(name, ())
+
+
+def readers_of(tree: SourceTree, names: Iterable[str]) -> Mapping[str, tuple[Reader, ...]]:
+    """Return every use of several settings, by name; the package is read once."""
+    found: dict[str, list[Reader]] = {name: [] for name in names}
+    profile = profile_of(tree)
+    slots = slots_of(tree, profile, found)
+    words = list(slots) if len(slots) <= 16 else [*profile.names, *profile.getters, *profile.calls]
+    with collector_paused():
+        for path, data in tree.mentions(words).items() if slots else ():
+            if len(slots) > 16 and not profile.serves(path):
+                continue
+            for reader in _in_file(tree, profile, slots, path, data):
+                found[reader.name].append(reader)
+    return {name: tuple(sorted(uses, key=_order)) for name, uses in found.items()}
+
+
+def _order(reader: Reader) -> tuple[float, str, int]:
+    return -reader.weight, reader.cite.path, reader.cite.line
+
+
+def _in_file(tree: SourceTree, profile: Profile, slots: Slots, path: str, data: bytes) -> Iterator[Reader]:
+    for hit in outline(data).hits(slots.keys()):
+        name = _read(profile, slots, hit)
+        if name is None:
+            continue
+        reader = _reader(tree, profile, name, path, hit.module, _expression(hit.way), hit.line)
+        yield reader
+        if reader.use in ("stored copy", "test", "arithmetic"):
+            yield from _followed(tree, profile, reader, path, data)
+
+
+def _read(profile: Profile, slots: Slots, hit: Hit) -> str | None:
+    """Return the setting that is read at a place; None when it is another thing, or written."""
+    node = hit.way[-1].child if hit.way else None
+    if isinstance(node, ast.Attribute):
+        if node.attr != hit.word or not isinstance(node.ctx, ast.Load):
+            return None
+        found = reached(profile, node.value, hit.way, hit.module)
+    elif isinstance(node, ast.Constant) and isinstance(hit.way[-1].parent, ast.Call):
+        call = hit.way[-1].parent
+        if node.value != hit.word or getattr(call.func, "id", "") != "getattr" or hit.way[-1].index != 1:
+            return None
+        found = reached(profile, call.args[0], hit.way, hit.module)
+    else:
+        return None
+    return slots[hit.word].get(found.cls) if found is not None else None
+
+
+def _expression(way: list[Step]) -> list[Step]:
+    """Return the way to what has the setting's value: ``getattr`` itself, not the name in it."""
+    return way[:-1] if isinstance(way[-1].child, ast.Constant) else way
+
+
+def _reader(
+    tree: SourceTree,
+    profile: Profile,
+    name: str,
+    path: str,
+    module: Module,
+    way: list[Step],
+    line: int,
+    through: tuple[str, ast.expr] | None = None,
+) -> Reader:
+    use = use_of(way)
+    branch = branch_of(way)
+    lines = lines_of(branch.holds) + lines_of(branch.fails) if branch is not None else 0
+    serving = profile.serves(path)
+    weight = WEIGHTS[use] + min(12.0, 2 * math.log2(1 + lines)) - (0 if serving else 30)
+    weight += 6 if in_endless_loop(way) else 0
+    early = resolving(path)
+    return Reader(
+        name,
+        use,
+        round(weight - (8 if early else 0) - (4 if through is not None else 0), 1),
+        _text(way, branch),
+        first_line(branch.holds) if branch is not None else "",
+        lines,
+        cite(tree, path, line),
+        symbol_of(way),
+        through[0] if through is not None else None,
+        serving,
+        early,
+        unit_of(path, way),
+        branch,
+        tuple(way),
+        module,
+        through[1] if through is not None else None,
+    )
+
+
+def use_of(way: list[Step]) -> Use:
+    """Say how the value at the end of a way is used."""
+    passed_test = passed_sum = False
+    for step in reversed(way):
+        parent = step.parent
+        found = _use_in(parent, step)
+        if found is not None:
+            return "check" if found == "branch" and _refusing(way) else found
+        if isinstance(parent, ast.Compare | ast.BoolOp) or _negates(parent):
+            passed_test = True
+        elif isinstance(parent, ast.BinOp):
+            passed_sum = True
+        elif isinstance(parent, ast.stmt):
+            return _use_in_statement(parent, passed_test, passed_sum)
+    return "other"
+
+
+def _negates(node: ast.AST) -> bool:
+    return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
+
+
+def _refusing(way: list[Step]) -> bool:
+    branch = branch_of(way)
+    return branch is not None and branch.refuses and len(branch.holds) + len(branch.fails) <= 2
+
+
+def _use_in(parent: ast.AST, step: Step) -> Use | None:
+    if isinstance(parent, ast.If | ast.While) and step.field == "test":
+        return "branch"
+    if isinstance(parent, ast.IfExp) and step.field == "test":
+        return "ternary"
+    if isinstance(parent, ast.comprehension) and step.field == "ifs":
+        return "branch"
+    if isinstance(parent, ast.Match) and step.field == "subject":
+        return "branch"
+    if isinstance(parent, ast.Assert):
+        return "check" if step.field == "test" else "logged"
+    if isinstance(parent, ast.For | ast.comprehension) and step.field == "iter":
+        return "loop bound"
+    if isinstance(parent, ast.JoinedStr | ast.FormattedValue | ast.Raise):
+        return "logged"
+    if isinstance(parent, ast.Call) and step.field != "func":
+        return _use_in_call(parent)
+    return None
+
+
+def _use_in_call(call: ast.Call) -> Use | None:
+    words = ast.unparse(call.func).split(".")
+    if words[0] in _LOGS or words[-1] in _LOGS:
+        return "logged"
+    if words[-1] in ("range", "min", "max", "int", "bool", "str", "len", "abs", "float"):
+        return None
+    return "constructor argument" if words[-1].lstrip("_")[:1].isupper() else "argument"
+
+
+def _use_in_statement(statement: ast.stmt, test: bool, arithmetic: bool) -> Use:
+    if isinstance(statement, ast.AugAssign):
+        return "arithmetic"
+    if isinstance(statement, ast.Assign | ast.AnnAssign):
+        return "test" if test else "arithmetic" if arithmetic else "stored copy"
+    if isinstance(statement, ast.Return):
+        return "returned"
+    return "other"
+
+
+def _text(way: list[Step], branch: Branch | None) -> str:
+    if branch is not None:
+        return ast.unparse(branch.test)[:300]
+    statement = statement_at(way)
+    if statement is None or isinstance(statement, (*_FUNCTIONS, ast.ClassDef)):
+        return ast.unparse(way[-1].child)[:300]
+    return ast.unparse(statement).splitlines()[0][:300]
+
+
+def _followed(tree: SourceTree, profile: Profile, reader: Reader, path: str, data: bytes) -> Iterator[Reader]:
+    """Yield where a copy of the setting decides something in the same file."""
+    statement = statement_at(list(reader.way))
+    if not isinstance(statement, ast.Assign | ast.AnnAssign) or statement.value is None:
+        return
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
+    count = 0
+    for way, module, line in _uses(target, reader, data):
+        if use_of(way) in ("branch", "loop bound", "ternary", "constructor argument"):
+            source = (ast.unparse(target), statement.value)
+            yield _reader(tree, profile, reader.name, path, module, way, line, source)
+            count += 1
+            if count == _MOST_FOLLOWED:
+                return
+
+
+def _uses(target: ast.expr, reader: Reader, data: bytes) -> Iterator[tuple[list[Step], Module, int]]:
+    if isinstance(target, ast.Attribute):
+        for hit in outline(data).hits({target.attr}, after=b"."):
+            node = hit.way[-1].child if hit.way else None
+            if isinstance(node, ast.Attribute) and _copied(node, target.attr):
+                yield hit.way, hit.module, hit.line
+        return
+    function = next((s.child for s in reversed(reader.way) if isinstance(s.child, _FUNCTIONS)), None)
+    if not isinstance(target, ast.Name) or function is None:
+        return
+    first, last = function.lineno, function.end_lineno or 0
+    if sum(_binds(statement, target.id) for statement in statements(function.body)) == 1:
+        for hit in outline(data).hits({target.id}):
+            named = hit.way[-1].child if hit.way else None
+            loads = isinstance(named, ast.Name) and isinstance(named.ctx, ast.Load)
+            if loads and first <= hit.line <= last:
+                yield hit.way, hit.module, hit.line
+
+
+def _copied(node: ast.Attribute, attribute: str) -> bool:
+    """Tell whether an attribute is read from an object that is not the settings themselves."""
+    holder = node.value.attr if isinstance(node.value, ast.Attribute) else getattr(node.value, "id", "")
+    reads = node.attr == attribute and isinstance(node.ctx, ast.Load)
+    return reads and not holder.endswith(("_args", "_config"))
+
+
+def _binds(statement: ast.stmt, name: str) -> bool:
+    targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
+    return any(isinstance(t, ast.Name) and t.id == name for t in targets)
