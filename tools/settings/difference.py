@@ -70,13 +70,12 @@ def differences(
     words: Mapping[str, Word],
     seen: Mapping[str, Sequence[Seen]],
     evidence: Evidence,
-    names: Iterable[str] | None = None,
+    names: Iterable[str],
 ) -> list[Difference]:
     """Return one row a setting, those that differ first, each group in the order of the source."""
     by_name: dict[str, list[Asked]] = {}
     for one in asked:
         by_name.setdefault(one.name, []).append(one)
-    every = dict.fromkeys([*evaluation.settings, *words]) if names is None else dict.fromkeys(names)
     rows = [
         _difference(
             name,
@@ -87,7 +86,7 @@ def differences(
             tuple(seen.get(name, ())),
             evidence,
         )
-        for name in every
+        for name in dict.fromkeys(names)
     ]
     return sorted(rows, key=lambda row: not row.differs)
 
@@ -137,13 +136,14 @@ def same(one: Any, other: Any) -> bool:
 
 
 def _step_of(effective: Effective | None, value: Any, known: bool, *, told: bool) -> DerivationStep | None:
-    """Return the last step that gives the value; of steps that surely happened where the source decides."""
+    """Return the step that gives the value: the last one that surely happened, else the last."""
     steps = effective.steps if effective is not None else ()
     if not known:
         return None
-    for step in reversed(steps):
-        if step.known and same(step.value, value):
-            return step
+    giving = [step for step in steps if step.known and same(step.value, value)]
+    sure = [step for step in giving if all(one.verdict == "true" for one in step.conditions)]
+    if giving:
+        return (sure or giving)[-1]
     if steps and (not told or not steps[-1].known):
         return steps[-1]
     return None
@@ -161,10 +161,10 @@ def _kind(
     if not known:
         return "unknown", ""
     if step is None:
-        if is_default:
-            return "default", ""
-        flags = [one for one in asked if one.in_force and one.value is not None and one.value == str(value)]
-        return (_by_place(flags[-1]), "") if flags else ("not explained", "")
+        given = [one for one in asked if one.in_force and _gives(one, value)]
+        if given:
+            return _by_place(given[-1]), ""
+        return ("default" if is_default else "not explained"), ""
     if step.origin == "default":
         return "default", ""
     if step.origin == "environment":
@@ -174,6 +174,13 @@ def _kind(
     if step.logged is None:
         return "silent override", ""
     return "logged override", log_line(step.logged, evidence.log)
+
+
+def _gives(asked: Asked, value: Any) -> bool:
+    """Tell whether an option, as it was given, means a value."""
+    if asked.value is None:
+        return value is not asked.word.startswith("--no-") if isinstance(value, bool) else False
+    return asked.value == str(value)
 
 
 def _by_place(asked: Asked) -> Kind:

@@ -42,6 +42,21 @@ class Installed(Mapping[str, "str | None"]):
         return len(self._versions)
 
 
+def _packages(records: Mapping[str, str]) -> Mapping[str, str | None] | None:
+    """Return what is installed; what is not listed is absent only where the listing is surely whole.
+
+    The process runs, so what its package cannot do without is there: where such a one is not in the listing,
+    the interpreter finds packages elsewhere as well, and a name that is not listed says nothing.
+    """
+    if not records.get("packages"):
+        return None
+    found = installed(records["packages"])
+    required = re.findall(r"^([A-Za-z0-9][\w.-]*)[^;\n]*$", records.get("requires", ""), re.MULTILINE)
+    if required and all(found[name] is not None for name in required):
+        return found
+    return dict(found)
+
+
 def _plain(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
@@ -65,7 +80,7 @@ def of_location(location: Location, read_file: Callable[[str], bytes | None] | N
     cuda = re.search(r"^cuda\b[^=\n]*= *'([^']+)'", torch, re.MULTILINE)
     hip = re.search(r"^hip\b[^=\n]*= *'([^']+)'", torch, re.MULTILINE)
     gfx = re.search(r"gfx_target_version ([1-9]\d+)", records.get("gfx", ""))
-    packages = installed(records["packages"]) if records.get("packages") else None
+    packages = _packages(records)
     base = HostFacts(
         packages=packages,
         environment_complete=location.variables is not None and not _unread(location),
@@ -112,14 +127,14 @@ def _gfx(version: int) -> str:
     return f"gfx{version // 10000}{version // 100 % 100:x}{version % 100:x}"
 
 
-def _cuda_of(packages: Installed | None) -> str | None:
+def _cuda_of(packages: Mapping[str, str | None] | None) -> str | None:
     """Return the CUDA that PyTorch was built for, by its version or the runtime that it pins."""
     if packages is None:
         return None
-    if found := re.search(r"\+cu(\d+)(\d)$", packages["torch"] or ""):
+    if found := re.search(r"\+cu(\d+)(\d)$", packages.get("torch") or ""):
         return f"{found[1]}.{found[2]}"
     for name in ("nvidia-cuda-runtime", "nvidia-cuda-runtime-cu13", "nvidia-cuda-runtime-cu12"):
-        if found := re.match(r"\d+\.\d+", packages[name] or ""):
+        if found := re.match(r"\d+\.\d+", packages.get(name) or ""):
             return found[0]
     return None
 

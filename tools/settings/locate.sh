@@ -81,6 +81,7 @@ for info in "$where/$ENGINE"-*.dist-info "${PACKAGE%/*}/$ENGINE"-*.dist-info; do
   send info "${info#"$ROOT"}"
   short "$info/INSTALLER" | pipe installer
   short "$info/direct_url.json" | pipe direct_url
+  sed -n '/^$/q;s/^Requires-Dist: *//p' "$info/METADATA" 2>/dev/null | head -n 400 | pipe requires
   break
 done
 for site in $where $SITES; do

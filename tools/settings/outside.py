@@ -31,7 +31,7 @@ fi
 
 
 class OutsideFiles:
-    """Answer `HostFacts.read_file` for a process: None for what is absent, `OSError` when it cannot be told."""
+    """Answer `HostFacts.read_file` for a process: None for what is absent; `OSError`: it cannot be told."""
 
     def __init__(self, host: Host, location: Location) -> None:
         self._host = host
