@@ -59,7 +59,11 @@ class Outline:
 
         With ``after``, only those right behind that byte: ``.`` leaves out everything but attributes.
         """
-        for start, end in _places(self.data, words, after):
+        yield from self.hits_at(_places(self.data, words, after))
+
+    def hits_at(self, spans: Iterable[tuple[int, int]]) -> Iterator[Hit]:
+        """Yield what stands at offsets of the file, comments left out."""
+        for start, end in spans:
             line = bisect_right(self._line_starts, start)
             column = start - self._line_starts[line - 1]
             before = self.lines[line - 1][:column]
@@ -69,16 +73,20 @@ class Outline:
             if module is not None:
                 yield Hit(self.data[start:end].decode(), line, column, module, steps_to(module, line, column))
 
+    def spans(self) -> Iterator[tuple[int, int]]:
+        """Yield the first and last offset of every piece."""
+        yield from zip(self._starts, [*self._starts[1:], len(self.data)], strict=True)
+
+    def in_function(self, start: int) -> bool:
+        """Tell whether the piece that starts at an offset is a function or a method."""
+        return not self.data.startswith(b"class", start) and start > 0
+
     def module_at(self, offset: int) -> Module | None:
         """Return the syntax tree of the piece at an offset; None where the file cannot be read."""
         index = bisect_right(self._starts, offset) - 1
         if index not in self._modules:
             self._modules[index] = self._parse(index)
         return self._modules[index]
-
-    def module_of_line(self, line: int) -> Module | None:
-        """Return the syntax tree of the piece that a line (from 1) is part of."""
-        return self.module_at(self._line_starts[min(line, len(self._line_starts)) - 1])
 
     def whole(self) -> Module | None:
         """Return the syntax tree of the file; None where it cannot be read."""

@@ -25,7 +25,7 @@ _ROOTS: Final = frozenset(
 )
 """Functions that a server surely goes through, or whose callers say nothing about settings."""
 _BUILDERS: Final = ("__init__", "__post_init__", "__new__")
-_REGISTERS: Final = re.compile(r"register|provider|override")
+_REGISTERS: Final = re.compile(r"_for\b|override|provider")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tools.scopes import Step
+from tools.scopes import Module, Step
 
 _LEAVES: Final = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
@@ -95,11 +95,18 @@ def in_endless_loop(way: Sequence[Step]) -> bool:
     )
 
 
-def first_line(nodes: Sequence[ast.AST]) -> str:
+def source_of(module: Module, node: ast.AST) -> str:
+    """Return a node as it stands in the file, on one line."""
+    if not isinstance(node, ast.stmt | ast.expr) or not hasattr(node, "lineno"):
+        return ""
+    first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
+    lines = module.lines[first : min(last + 1, first + 12)]
+    if last - first < 12 and lines:
+        lines = [*lines[:-1], lines[-1][: node.end_col_offset]]
+    text = b" ".join(lines)[node.col_offset :]
+    return " ".join(text.decode("utf-8", "replace").split())
+
+
+def first_line(module: Module, nodes: Sequence[ast.AST]) -> str:
     """Return how what runs begins, in the source's words."""
-    if not nodes:
-        return ""
-    try:
-        return ast.unparse(nodes[0]).splitlines()[0][:120]
-    except (AttributeError, ValueError, IndexError):
-        return ""
+    return source_of(module, nodes[0])[:120] if nodes else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal
@@ -56,6 +56,12 @@ class Judging:
     def judged(self, overwrite: Overwrite) -> tuple[Condition, ...]:
         """Return the conditions of an assignment, those of the calls that lead to it first."""
         return self.outcome(overwrite).conditions
+
+    def outcomes(self, written: Sequence[Overwrite]) -> list[Outcome]:
+        """Sum up several assignments; the calls that lead to them are searched for at once."""
+        for callers in {overwrite.callers for overwrite in written}:
+            callers.prepare(o.unit for o in written if o.callers is callers and o.serving)
+        return [self.outcome(overwrite) for overwrite in written]
 
     def outcome(self, overwrite: Overwrite) -> Outcome:
         """Sum up whether an assignment happens, by its own conditions and by every way to its function."""

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from tools.scopes import UNKNOWN, Step, collector_paused, constant, statement_at, symbol_of
 from tools.settings.assignments import Form, Site, site_of
-from tools.settings.blocks import outline
 from tools.settings.callers import Callers, CallPath, registration
+from tools.settings.candidates import words_of, writes_in
 from tools.settings.needs import Need, Unit, body_of, needs_at, unit_of
 from tools.settings.pairs import Pair, pair_of
 from tools.settings.reach import Profile, Way, profile_of, slots_of
@@ -25,8 +25,7 @@ _LONGEST: Final = 300
 class Overwrite:
     """Hold one assignment of a setting: what it writes, where, and everything that must hold before.
 
-    ``conditions`` are those within its function, outermost first. Each of ``paths`` leads from an entry point
-    to that function; ``every_path`` is False when there may be more than these.
+    ``conditions`` are those within its function, outermost first.
     """
 
     name: str
@@ -46,14 +45,23 @@ class Overwrite:
     body: tuple[int, int]
     """The lines of the function that it stands in, the innermost one."""
     conditions: tuple[Need, ...]
-    paths: tuple[CallPath, ...]
-    every_path: bool
     serving: bool
     """False in tools and tests that come with the package, which no server runs."""
     tree: SourceTree = field(compare=False, repr=False)
+    callers: Callers = field(compare=False, repr=False)
     pair: Pair | None = None
     logged: str | None = None
     """What is logged beside it; None when it is silent."""
+
+    @property
+    def paths(self) -> tuple[CallPath, ...]:
+        """Return the ways from an entry point to its function; they are searched for when asked for."""
+        return self.callers.paths(self.unit)[0]
+
+    @property
+    def every_path(self) -> bool:
+        """Tell whether there are no more ways than `paths`."""
+        return self.callers.paths(self.unit)[1]
 
 
 def overwrites(tree: SourceTree, name: str) -> tuple[Overwrite, ...]:
@@ -68,7 +76,6 @@ def overwrites_of(tree: SourceTree, names: Iterable[str]) -> Mapping[str, tuple[
     found: dict[str, list[Overwrite]] = {name: [] for name in names}
     with collector_paused():
         sites = list(_sites(tree, profile, list(found)))
-        callers.prepare(unit_of(path, site.hit.way) for path, site in sites)
         for path, site in sites:
             found[site.name].append(_overwrite(tree, profile, callers, path, site))
     return {name: tuple(written) for name, written in found.items()}
@@ -78,18 +85,11 @@ def _sites(tree: SourceTree, profile: Profile, names: list[str]) -> Iterator[tup
     slots = slots_of(tree, profile, names)
     if not slots:
         return
-    for path, data in tree.mentions(_words(profile, list(slots))).items():
-        for hit in outline(data).hits(slots.keys()):
+    for path, data in tree.mentions(words_of(profile, list(slots))).items():
+        for hit in writes_in(profile, path, data, slots.keys()):
             site = site_of(profile, slots, path, hit)
             if site is not None:
                 yield path, site
-
-
-def _words(profile: Profile, names: list[str]) -> list[str]:
-    """Return what the files to read must hold: the names, or where these are many, what reaches settings."""
-    if len(names) <= 16:
-        return names
-    return [*profile.names, *profile.classes, *profile.getters]
 
 
 def _overwrite(tree: SourceTree, profile: Profile, callers: Callers, path: str, site: Site) -> Overwrite:
@@ -98,8 +98,7 @@ def _overwrite(tree: SourceTree, profile: Profile, callers: Callers, path: str, 
     line = statement.lineno if statement is not None else hit.line
     unit = unit_of(path, hit.way)
     conditions = _conditions(tree, path, site)
-    paths, every = callers.paths(unit)
-    if not any(p.calls or p.settled for p in paths):
+    if site.form == "declaration":
         registered = registration(tree, path, hit)
         conditions = (registered, *conditions) if registered is not None else conditions
     value = constant(site.value)
@@ -117,10 +116,9 @@ def _overwrite(tree: SourceTree, profile: Profile, callers: Callers, path: str, 
         unit,
         body_of(hit.way),
         conditions,
-        paths,
-        every,
         profile.serves(path),
         tree,
+        callers,
         pair_of(hit.module, hit.way, hit.word, hit.line),
         _logged(hit.way),
     )

@@ -12,6 +12,10 @@ from tools.scopes import Module, Step
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
+_LEAST = 3
+"""Lines that name the setting in a function that saves, changes and restores it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Pair:
     """Hold the role of an assignment in a change for a while, and the lines that save and restore."""
@@ -36,11 +40,14 @@ def pair_of(module: Module, way: list[Step], attribute: str, line: int) -> Pair 
     function = next((s.child for s in reversed(way) if isinstance(s.child, _FUNCTIONS)), None)
     if function is None:
         return None
+    first, last = function.lineno - 1, function.end_lineno or function.lineno
+    if sum(attribute.encode() in text for text in module.lines[first:last]) < _LEAST:
+        return None
     key = ("pairs", id(function), attribute)
     if key not in module.memo:
         module.memo[key] = list(_pairs(function, attribute))
-    for saved, restored, last in module.memo[key]:
-        if restored <= line <= last:
+    for saved, restored, end in module.memo[key]:
+        if restored <= line <= end:
             return Pair("restore", saved, restored)
         if saved < line < restored:
             return Pair("temporary", saved, restored)

@@ -10,7 +10,15 @@ from typing import Final, Literal
 
 from tools.scopes import Module, Step, collector_paused, statement_at, statements, symbol_of
 from tools.settings.blocks import Hit, outline
-from tools.settings.effects import Branch, branch_of, first_line, in_endless_loop, lines_of
+from tools.settings.candidates import reads_in, words_of
+from tools.settings.effects import (
+    Branch,
+    branch_of,
+    first_line,
+    in_endless_loop,
+    lines_of,
+    source_of,
+)
 from tools.settings.needs import Unit, unit_of
 from tools.settings.reach import Profile, Slots, profile_of, reached, slots_of
 from tools.settings.resolving import resolving
@@ -90,10 +98,10 @@ def readers_of(tree: SourceTree, names: Iterable[str]) -> Mapping[str, tuple[Rea
     found: dict[str, list[Reader]] = {name: [] for name in names}
     profile = profile_of(tree)
     slots = slots_of(tree, profile, found)
-    words = list(slots) if len(slots) <= 16 else [*profile.names, *profile.getters, *profile.calls]
+    words = words_of(profile, list(slots))
     with collector_paused():
         for path, data in tree.mentions(words).items() if slots else ():
-            if len(slots) > 16 and not profile.serves(path):
+            if len(found) > 1 and not profile.serves(path):
                 continue
             for reader in _in_file(tree, profile, slots, path, data):
                 found[reader.name].append(reader)
@@ -105,7 +113,7 @@ def _order(reader: Reader) -> tuple[float, str, int]:
 
 
 def _in_file(tree: SourceTree, profile: Profile, slots: Slots, path: str, data: bytes) -> Iterator[Reader]:
-    for hit in outline(data).hits(slots.keys()):
+    for hit in reads_in(profile, data, slots.keys()):
         name = _read(profile, slots, hit)
         if name is None:
             continue
@@ -158,8 +166,8 @@ def _reader(
         name,
         use,
         round(weight - (8 if early else 0) - (4 if through is not None else 0), 1),
-        _text(way, branch),
-        first_line(branch.holds) if branch is not None else "",
+        _text(module, way, branch)[:300],
+        first_line(module, branch.holds) if branch is not None else "",
         lines,
         cite(tree, path, line),
         symbol_of(way),
@@ -239,13 +247,15 @@ def _use_in_statement(statement: ast.stmt, test: bool, arithmetic: bool) -> Use:
     return "other"
 
 
-def _text(way: list[Step], branch: Branch | None) -> str:
+def _text(module: Module, way: list[Step], branch: Branch | None) -> str:
     if branch is not None:
-        return ast.unparse(branch.test)[:300]
+        return source_of(module, branch.test)
     statement = statement_at(way)
     if statement is None or isinstance(statement, (*_FUNCTIONS, ast.ClassDef)):
-        return ast.unparse(way[-1].child)[:300]
-    return ast.unparse(statement).splitlines()[0][:300]
+        return source_of(module, way[-1].child)
+    if isinstance(statement, ast.For | ast.AsyncFor):
+        return source_of(module, statement.iter)
+    return source_of(module, statement)
 
 
 def _followed(tree: SourceTree, profile: Profile, reader: Reader, path: str, data: bytes) -> Iterator[Reader]:
