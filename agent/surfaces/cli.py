@@ -155,6 +155,58 @@ def tool(
 
 
 @app.command()
+def settings(
+    host: Annotated[
+        str | None,
+        typer.Argument(metavar="[HOST]", help="The host; left out with --source."),
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="A setting, option or variable; without it, all that differ."),
+    ] = None,
+    pid: Annotated[int | None, typer.Option(help="Engine process; default: the main one.")] = None,
+    unit: Annotated[str | None, typer.Option(help="Its unit, instead of --pid.")] = None,
+    stand_in: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Unpacked wheel of the same version, where the host has no source."),
+    ] = None,
+    source: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Unpacked package to explain a launch line by.")
+    ] = None,
+    argv: Annotated[str, typer.Option(metavar="WORDS", help="The launch line's options.")] = "",
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A fact of the host, such as gpu_arch=sm120."),
+    ] = None,
+    env: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A variable of the process.")
+    ] = None,
+    json_: JsonOption = False,
+) -> None:
+    """Explain settings from the installed source: the value in force, why, and which line says so.
+
+    Examples: leadline settings gpu1 disable_cuda_graph;
+    leadline settings --source sglang --argv '--pp-size 8' --set gpu_arch=sm120 disable_overlap_schedule
+    """
+    from agent.surfaces.settings_command import SettingsOptions, run
+
+    run(
+        SettingsOptions(
+            host=host,
+            name=name,
+            pid=pid,
+            unit=unit,
+            stand_in=stand_in,
+            source=source,
+            argv=argv,
+            facts=set_ or [],
+            environment=env or [],
+            as_json=json_,
+        )
+    )
+
+
+@app.command()
 def tools(json_: JsonOption = False) -> None:
     """List the tools with the schema that a model sees."""
     from agent.surfaces.by_hand import list_tools

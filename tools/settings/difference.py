@@ -102,10 +102,15 @@ def _difference(
 ) -> Difference:
     known = word is not None or (effective is not None and effective.known)
     value = word.value if word is not None else effective.value if effective is not None else None
-    step = _step_of(effective, value, known, told=word is not None)
+    step = _step_of(effective, value, known)
     default_known = definition is not None and definition.default_known
     default = definition.default if definition is not None and default_known else None
-    kind, log = _kind(effective, step, asked, evidence, value, known, default_known and same(default, value))
+    # A value that was asked for, or is the default with nothing asked, is not what an assignment made of it.
+    given = [one for one in asked if one.in_force]
+    by_default = default_known and same(default, value) and not given
+    if by_default or any(_gives(one, value) for one in given):
+        step = None
+    kind, log = _kind(step, asked, evidence, value, known, default_known and same(default, value))
     return Difference(
         name=name,
         kind=kind,
@@ -135,22 +140,23 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def _step_of(effective: Effective | None, value: Any, known: bool, *, told: bool) -> DerivationStep | None:
+def _step_of(effective: Effective | None, value: Any, known: bool) -> DerivationStep | None:
     """Return the step that gives the value: the last one that surely happened, else the last."""
     steps = effective.steps if effective is not None else ()
     if not known:
         return None
     giving = [step for step in steps if step.known and same(step.value, value)]
-    sure = [step for step in giving if all(one.verdict == "true" for one in step.conditions)]
+    sure = [step for step in giving if _sure(step)]
     if giving:
         return (sure or giving)[-1]
-    if steps and (not told or not steps[-1].known):
-        return steps[-1]
-    return None
+    return steps[-1] if steps and not steps[-1].known else None
+
+
+def _sure(step: DerivationStep) -> bool:
+    return all(one.verdict == "true" for one in step.conditions)
 
 
 def _kind(
-    effective: Effective | None,
     step: DerivationStep | None,
     asked: tuple[Asked, ...],
     evidence: Evidence,

@@ -189,7 +189,7 @@ def _names() -> str:
 
 
 def read_local(path: str) -> bytes | None:
-    """Read a file of this machine: None when there is none; raise `OSError` when that cannot be told."""
+    """Read a file of this machine: None when absent, `OSError` for a folder or where it cannot be told."""
     place = Path(path)
     if not place.is_absolute() and not place.exists():
         # A name such as ORG/MODEL may be one of a hub: that it is no folder here says nothing.
@@ -200,5 +200,5 @@ def read_local(path: str) -> bytes | None:
         if place.stat().st_size > 8 << 20:
             raise OSError(f"{path} is larger than a configuration file")
         return place.read_bytes()
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+    except (FileNotFoundError, NotADirectoryError):
         return None

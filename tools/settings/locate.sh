@@ -1,7 +1,15 @@
 # Runs after process.sh, whose names it uses, and before fetch.sh: where the engine's package comes from and what its
 # host is, as records of the same form.
+if has nvidia-smi; then # beside the rest: a driver that is not kept loaded takes seconds to answer
+  {
+    query='--query-gpu=name,memory.total,compute_cap --format=csv,noheader,nounits'
+    rows=$(timeout 8 nvidia-smi $query </dev/null 2>/dev/null | head -c 8192 | enc)
+    printf 'gpus %s\n' "$rows"
+  } &
+fi
 short() { cat "$@" 2>/dev/null | head -c 4096; }
 each() { IFS=$NL; set -f; }
+located() {
 send prefix "${PY%/*/*}"
 for folder in "${PY%/*/*}" "${EXE%/*/*}"; do
   if [ -f "$ROOT$folder/pyvenv.cfg" ]; then short "$ROOT$folder/pyvenv.cfg" | pipe venv; fi
@@ -16,13 +24,6 @@ home=$(printf '%s\n' "$environ" | sed -n 's/^HOME=//p' | head -n 1)
 path=$(printf '%s\n' "$environ" | sed -n 's/^PATH=//p' | head -n 1)
 hub=$(printf '%s\n' "$environ" | sed -n -e 's/^HF_HUB_CACHE=//p' -e 's,^HF_HOME=\(.*\),\1/hub,p' | head -n 1)
 send home "$home"
-if has nvidia-smi; then # beside the rest: a driver that is not kept loaded takes seconds to answer
-  {
-    query='--query-gpu=name,memory.total,compute_cap --format=csv,noheader,nounits'
-    rows=$(timeout 8 nvidia-smi $query </dev/null 2>/dev/null | head -c 8192 | enc)
-    printf 'gpus %s\n' "$rows"
-  } &
-fi
 grep -hE '^gfx_target_version ' /sys/class/kfd/kfd/topology/nodes/*/properties 2>/dev/null | pipe gfx
 
 named() { # FOLDER WAY: print a place of sys.path that holds the package or points to it
@@ -143,5 +144,9 @@ if [ -n "$folder" ] && [ -d "$ROOT$folder" ]; then
   else echo "denied model"
   fi
 fi
+}
+# Collected first: a record is not torn by the line that comes from beside.
+text=$(located)
 wait
+printf '%s\n' "$text"
 [ -n "$PACKAGE" ] && [ -r "$PACKAGE" ] || exit 0

@@ -24,6 +24,7 @@ printf '%s real %s\\n' "$M" "$real"
 if [ ! -e "$ROOT$FILE" ]; then
   folder=${FILE%/*}
   if [ -d "$ROOT$folder" ] && [ -x "$ROOT$folder" ]; then echo "$M absent"; else echo "$M unknown"; fi
+elif [ -d "$ROOT$FILE" ]; then echo "$M folder"
 elif [ ! -f "$ROOT$FILE" ] || [ ! -r "$ROOT$FILE" ]; then echo "$M closed"
 else printf '%s data\\n' "$M"; head -c 8388609 "$ROOT$FILE"
 fi
@@ -31,7 +32,10 @@ fi
 
 
 class OutsideFiles:
-    """Answer `HostFacts.read_file` for a process: None for what is absent; `OSError`: it cannot be told."""
+    """Answer `HostFacts.read_file` for a process: None for what is absent, `OSError` where it cannot be told.
+
+    A folder raises `IsADirectoryError`.
+    """
 
     def __init__(self, host: Host, location: Location) -> None:
         self._host = host
@@ -62,6 +66,8 @@ class OutsideFiles:
     def _told(self, place: str) -> bytes | None:
         records = self._location.records
         folder, _, name = place.rpartition("/")
+        if place == posixpath.normpath(records.get("model_folder") or "/nowhere"):
+            raise IsADirectoryError(place)
         if folder == posixpath.normpath(records.get("model_folder") or "/nowhere"):
             if (text := records.get(f"model:{name}")) is not None:
                 return text.encode()
@@ -86,4 +92,6 @@ class OutsideFiles:
             return data
         if any(row[1:] == ["absent"] for row in rows):
             return None
+        if any(row[1:] == ["folder"] for row in rows):
+            raise IsADirectoryError(place)
         raise OSError(f"{place} may not be read by this account, or is too large")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import uuid
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Container, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -17,6 +18,10 @@ from tools.settings.types import Engine
 
 T = TypeVar("T")
 _LIMIT_S: Final = 30.0
+_MOST_IMPORTED: Final = 120
+_IMPORT: Final = re.compile(
+    rb"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)|import[ \t]+([\w.]+))", re.MULTILINE
+)
 _ROUNDS: Final = 4
 """Commands that one question may take where its files are over the bound of one answer."""
 
@@ -52,6 +57,7 @@ class RemoteTree:
         self._paths: tuple[str, ...] | None = None
         self._names: frozenset[str] = frozenset()
         self._read: dict[str, None] = {}
+        self._followed: set[str] = set()
         self._mentions: dict[tuple[str, ...], dict[str, bytes]] = {}
         self._info: dict[str, bytes | None] = {}
 
@@ -72,10 +78,20 @@ class RemoteTree:
                 return None
             if path.endswith(".py") and self._paths is not None and path not in self._names:
                 return None
-            self._wait(self._bring(wanted=[path]))
+            # What the files read so far import is likely wanted next: it comes in the same command.
+            self._wait(self._bring(wanted=[path, *self._imported()]))
             self._files.setdefault(path, None)
         self._read[path] = None
         return self._files[path]
+
+    def _imported(self) -> list[str]:
+        """Return files that those read so far import and that are not here yet."""
+        found: dict[str, None] = {}
+        for path in [one for one in self._read if one not in self._followed]:
+            self._followed.add(path)
+            if data := self._files.get(path):
+                found |= dict.fromkeys(imported(self.engine, path, data, self._names))
+        return [one for one in found if one not in self._files][:_MOST_IMPORTED]
 
     def paths(self) -> Sequence[str]:
         """Return every ``*.py`` file of the package, sorted."""
@@ -177,3 +193,24 @@ class RemoteTree:
             work.close()
             raise RuntimeError("files of a host are read from a thread beside the event loop")
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+
+def imported(package: str, path: str, data: bytes, names: Container[str]) -> list[str]:
+    """Return the files of a package that one of them imports, of those that there are."""
+    folder = path.split("/")[:-1]
+    found: dict[str, None] = {}
+    for match in _IMPORT.finditer(data):
+        module = (match[1] or match[3]).decode()
+        dots = len(module) - len(module.lstrip("."))
+        parts = [part for part in module.lstrip(".").split(".") if part]
+        if dots:
+            parts = folder[: len(folder) - dots + 1] + parts
+        elif parts[:1] == [package]:
+            parts = parts[1:]
+        else:
+            continue
+        words = re.findall(r"(\w+)(?:[ \t]+as[ \t]+\w+)?", (match[2] or b"").decode("utf-8", "replace"))
+        for one in (parts, *([*parts, word] for word in words)):
+            place = "/".join(one)
+            found |= dict.fromkeys(p for p in (f"{place}.py", f"{place}/__init__.py") if p in names)
+    return list(found)
