@@ -12,7 +12,8 @@ from agent.config import Settings
 from evals.lab.package import PackageError, fetch
 from tools.definitions import ENGINES, Definitions, Overwrite, read_definitions
 from tools.guards import Guard, branch_test, guards_of
-from tools.judge import Judge, inside_resolver, resolver_at
+from tools.judge import Judge
+from tools.resolvers import inside_resolver, resolver_at
 from tools.scopes import UNKNOWN, Module, parse, steps_to, use_at
 
 TRUTH = json.loads((Path(__file__).parent / "data" / "guards_truth.json").read_text())

@@ -10,7 +10,8 @@ from typing import Any
 from tools.definitions import HIDDEN, is_secret
 from tools.evaluate import Resolver
 from tools.guards import Guard, branch_test, guards_of
-from tools.judge import Judge, Judgement, Known, Verdict, resolver_at
+from tools.judge import Judge, Judgement, Known, Verdict
+from tools.resolvers import resolver_at
 from tools.scopes import (
     UNKNOWN,
     Module,
@@ -20,6 +21,7 @@ from tools.scopes import (
     statements,
     symbol_of,
     targets,
+    text_of,
     use_at,
 )
 from tools.search import Hit
@@ -173,7 +175,7 @@ def _pairs(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[tuple[str, 
         if not isinstance(statement, ast.Assign):
             continue
         value = statement.value
-        saved, line = saves.get(ast.unparse(value), ("", 0)) if _is_name(value) else ("", 0)
+        saved, line = saves.get(text_of(value), ("", 0)) if saves and _is_name(value) else ("", 0)
         for target in targets(statement):
             if isinstance(target, ast.Attribute):
                 # Without another write in between it is a copy, not a pair.
@@ -181,7 +183,7 @@ def _pairs(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[tuple[str, 
                     pairs.append((saved, line, target.end_lineno or statement.lineno))
                 writes.setdefault(target.attr, []).append(target.lineno)
             if isinstance(value, ast.Attribute):
-                saves[ast.unparse(target)] = (value.attr, statement.lineno)
+                saves[text_of(target)] = (value.attr, statement.lineno)
     return pairs
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tools.scopes import UNKNOWN, Module, constant, statements, targets, write_value
+from tools.scopes import UNKNOWN, Module, constant, statements, targets, text_of, write_value
 
 HIDDEN: Final = "[value hidden]"
 _SECRET = re.compile(r"key|token|secret|passw|credential|auth", re.IGNORECASE)
@@ -110,6 +110,7 @@ class Definitions:
 
 def read_definitions(engine: Engine, module: Module) -> Definitions:
     """Read a settings file; raise `SyntaxError` when it lacks the class."""
+    module.read_all()
     cls = next((s for s in module.tree.body if isinstance(s, ast.ClassDef) and s.name == engine.cls), None)
     if cls is None:
         raise SyntaxError(f"no class {engine.cls} in it")
@@ -166,13 +167,13 @@ def is_secret(name: str) -> bool:
 def _field(statement: ast.stmt, constants: dict[str, Any]) -> Field | None:
     if not isinstance(statement, ast.AnnAssign) or not isinstance(statement.target, ast.Name):
         return None
-    annotation, value = ast.unparse(statement.annotation), statement.value
+    annotation, value = text_of(statement.annotation), statement.value
     if annotation.startswith("ClassVar"):
         return None
     default = constant(value)
     if isinstance(value, ast.Name):
         default = constants.get(value.id, UNKNOWN)
-    if isinstance(value, ast.Call) and ast.unparse(value.func) in ("field", "dataclasses.field"):
+    if isinstance(value, ast.Call) and text_of(value.func) in ("field", "dataclasses.field"):
         named = {keyword.arg: keyword.value for keyword in value.keywords}
         default = constant(named.get("default"))
         factory = named.get("default_factory")
@@ -207,14 +208,14 @@ def _option(call: ast.Call, cls: str, fields: dict[str, Field]) -> Option | None
         dest = long[0].lstrip("-").replace("-", "_")
     action = constant(named.get("action"))
     if not isinstance(action, str):
-        action = ast.unparse(named["action"]) if "action" in named else "store"
+        action = text_of(named["action"]) if "action" in named else "store"
     if None in named:  # ``**kwargs``: only the name is declared here
         action = "elsewhere"
     return Option(
         names,
         dest,
         action,
-        ast.unparse(named["type"]) if "type" in named else "str",
+        text_of(named["type"]) if "type" in named else "str",
         constant(named["nargs"]) if "nargs" in named else None,
         _option_default(named.get("default"), action, cls, fields),
         constant(named.get("const")),
@@ -245,7 +246,7 @@ def _renames(function: ast.FunctionDef) -> dict[str, str]:
 def _overwrites(cls: ast.ClassDef) -> dict[str, list[Overwrite]]:
     found: dict[str, list[Overwrite]] = {}
     for statement in statements(cls.body):
-        for target in targets(statement):
+        for target in targets(statement) if not isinstance(statement, ast.Expr) else ():
             if isinstance(target, ast.Attribute) and _is_self(target.value):
                 line, column = target.end_lineno or target.lineno, (target.end_col_offset or 1) - 1
                 entry = Overwrite(line, write_value(statement), column)
@@ -261,7 +262,7 @@ def _overwrites(cls: ast.ClassDef) -> dict[str, list[Overwrite]]:
 def _sets_on_self(call: ast.Call) -> bool:
     if len(call.args) != 3 or not _is_self(call.args[0]):
         return False
-    return ast.unparse(call.func) in ("setattr", "object.__setattr__")
+    return text_of(call.func) in ("setattr", "object.__setattr__")
 
 
 def _is_self(node: ast.expr) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -14,7 +15,7 @@ from tools.judge import Judge
 from tools.package_path import below, package_of
 from tools.policy_paths import read_denied
 from tools.process import ProcessFacts
-from tools.scopes import Module, collector_paused, parse
+from tools.scopes import Module, collector_paused, parse, parse_outline
 from tools.search import Found, Hit
 
 _LONGEST_LINE = 300
@@ -56,13 +57,13 @@ class Findings:
         for path, data in self.found.contents.items():
             self.found.digests[path] = digest = hashlib.sha256(data).hexdigest()
             contents[digest] = data
-        judge = self._judge() if self.conditions else None
         by_path: dict[str, list[Hit]] = {}
         for hit in hits:
             by_path.setdefault(hit.path, []).append(hit)
-        first = self._settings_path(judge)
-        paths = sorted(by_path, key=lambda path: (path != first, path))
         with collector_paused():
+            judge = self._judge() if self.conditions else None
+            first = self._settings_path(judge)
+            paths = sorted(by_path, key=lambda path: (path != first, path))
             return [self._result(path, by_path[path], judge, listing) for path in paths]
 
     def keep(self, data: bytes, label: str, *, complete: bool = True, path: str | None = None) -> ArtifactRef:
@@ -88,7 +89,7 @@ class Findings:
             plain = [{"line": h.line, "text": cut_line(self.ctx.redact(h.text))} for h in hits]
             return {"path": path, "artifact": listing.handle, "matches": plain}
         ref = self._kept_file(path, digest, data)
-        place = self._place(path, digest, data, ref, judge)
+        place = self._place(path, digest, data, ref, judge, hits)
         result: dict[str, Any] = {"path": path, "artifact": ref.handle, "sha256": digest}
         if isinstance(place, str):
             result["note"] = f"no conditions: {place}"
@@ -109,13 +110,13 @@ class Findings:
         return dict(kept)
 
     def _place(
-        self, path: str, digest: str, data: bytes, ref: ArtifactRef, judge: Judge | None
+        self, path: str, digest: str, data: bytes, ref: ArtifactRef, judge: Judge | None, hits: list[Hit]
     ) -> Place | str:
-        """Return a parsed file with what its matches are judged by, or why it cannot be parsed."""
+        """Return a file parsed around its hits with what these are judged by, or why it cannot be parsed."""
         judged = judge_key(self.process) if self.process and judge else ""
         key = f"place:{path}:{digest}:{judged}"
         if key not in self.ctx.cache:
-            module = self._module(digest, data)
+            module = self._module(digest, data, parse_outline)
             if isinstance(module, str):
                 return module
             root = self.process.package_root if self.process else None
@@ -124,15 +125,20 @@ class Findings:
             shown = module.lines if ref.sha256 == digest else self.ctx.store.get(ref.sha256).split(b"\n")
             self.ctx.cache[key] = Place(module, relative, judge, shown, self._settings_artifact(judge, path))
         place: Place = self.ctx.cache[key]
+        try:
+            for hit in hits:
+                place.module.read(hit.line)
+        except SyntaxError as error:
+            return _why(error)
         return place
 
-    def _module(self, digest: str, data: bytes) -> Module | str:
+    def _module(self, digest: str, data: bytes, read: Callable[[bytes], Module] = parse) -> Module | str:
         key = f"module:{digest}"
         if key not in self.ctx.cache:
             try:
-                self.ctx.cache[key] = parse(data)
+                self.ctx.cache[key] = read(data)
             except SyntaxError as error:
-                self.ctx.cache[key] = f"{error.msg} (line {error.lineno})"
+                self.ctx.cache[key] = _why(error)
         module: Module | str = self.ctx.cache[key]
         return module
 
@@ -189,6 +195,10 @@ class Findings:
             return None
         read_outside(definitions, self.found.outside)
         return definitions
+
+
+def _why(error: SyntaxError) -> str:
+    return f"{error.msg} (line {error.lineno})"
 
 
 def cut_line(line: bytes) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from tools.scopes import Module, Step
 
@@ -20,6 +21,13 @@ _INVERSE: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.In: ast.NotIn,
     ast.NotIn: ast.In,
 }
+_PLAIN: Final = frozenset(
+    {
+        *(ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Delete, ast.Pass, ast.Import, ast.ImportFrom),
+        *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Global, ast.Nonlocal),
+    }
+)
+"""Statements that always end normally."""
 _NEVER = ast.Constant(value=False)
 Formula = ast.expr | None
 """When a statement ends normally: None = always, `_NEVER` = never, else the condition."""
@@ -141,6 +149,8 @@ def _any(conditions: list[ast.expr]) -> ast.expr:
 
 
 def _ends(module: Module, statement: ast.stmt) -> Formula:
+    if type(statement) in _PLAIN:
+        return None
     key = ("ends", id(statement))
     if key not in module.memo:
         module.memo[key] = _compute_end(module, statement)
@@ -222,7 +232,12 @@ def _leaves_process(statement: ast.stmt) -> bool:
     """Tell whether a statement is a call such as ``sys.exit(1)``."""
     if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
         return False
-    return ast.unparse(statement.value.func) in ("sys.exit", "exit", "quit", "os._exit")
+    called = statement.value.func
+    if isinstance(called, ast.Name):
+        return called.id in ("exit", "quit")
+    if not isinstance(called, ast.Attribute) or not isinstance(called.value, ast.Name):
+        return False
+    return (called.value.id, called.attr) in (("sys", "exit"), ("os", "_exit"))
 
 
 def _has(body: list[ast.stmt], kinds: tuple[type[ast.AST], ...]) -> bool:

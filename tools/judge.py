@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import ast
 import itertools
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from tools.definitions import HIDDEN, Definitions, Overwrite, is_secret
 from tools.evaluate import Resolver, evaluate
 from tools.guards import guards_of
 from tools.launch_values import launch_values
-from tools.scopes import UNKNOWN, Module, Step, enclosing_class, statements, steps_to, targets
+from tools.resolvers import inside_resolver
+from tools.scopes import UNKNOWN, steps_to
 
 Verdict = Literal["true", "false", "unknown"]
 Origin = Literal["flag", "default", "effective", "overwrite"]
 
 _MOST_WORLDS: Final = 64
+_LEAVES: Final = (ast.Name, ast.Constant, ast.expr_context, ast.cmpop, ast.operator, ast.unaryop)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,16 @@ class Judgement:
     decided_by: tuple[Known, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class _View:
+    """Say how a condition is looked at: what it reads, from where, how deep, whether a reason is wanted."""
+
+    resolve: Resolver
+    inside: bool
+    depth: int
+    explain: bool = True
+
+
 @dataclass(slots=True)
 class Judge:
     """Know the settings of one process: from its launch line, the defaults, and the server if it answered."""
@@ -55,6 +65,8 @@ class Judge:
     launched: Mapping[str, Any]
     effective: Mapping[str, Any]
     _memo: dict[tuple[str, bool, int], list[Known] | str] = field(default_factory=dict)
+    _running: dict[tuple[int, int, int], bool] = field(default_factory=dict)
+    _inside: dict[tuple[int, int], tuple[ast.expr, Verdict]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -65,7 +77,7 @@ class Judge:
 
     def judge(self, condition: ast.expr, resolve: Resolver, *, inside: bool = False) -> Judgement:
         """Judge a condition; ``inside`` says that it stands in the class that defines the settings."""
-        return self._truth(condition, resolve, inside, depth=2)
+        return self._truth(condition, _View(resolve, inside, depth=2))
 
     def candidates(self, name: str, *, inside: bool, depth: int = 2) -> list[Known] | str:
         """Return every value that a setting may have had at some point, or why that cannot be said."""
@@ -125,30 +137,45 @@ class Judge:
 
     def _may_run(self, write: Overwrite, depth: int) -> bool:
         """Tell whether an assignment in the class is not excluded by its own conditions."""
+        place = (write.line, write.column, depth)
+        if place not in self._running:
+            self._running[place] = self._is_possible(write, depth)
+        return self._running[place]
+
+    def _is_possible(self, write: Overwrite, depth: int) -> bool:
         module = self.definitions.module
         key = ("guards", write.line, write.column)
         if key not in module.memo:
             module.memo[key] = guards_of(module, steps_to(module, write.line, write.column))
-        resolve = inside_resolver(self.definitions)
-        return all(
-            self._truth(guard.condition, resolve, True, depth - 1).verdict != "false"
-            for guard in module.memo[key]
-        )
+        return all(self._truth_inside(guard.condition, depth - 1) != "false" for guard in module.memo[key])
 
-    def _truth(self, node: ast.expr, resolve: Resolver, inside: bool, depth: int) -> Judgement:
+    def _truth_inside(self, node: ast.expr, depth: int) -> Verdict:
+        """Judge a condition of the class once: an early return is one of every statement that follows."""
+        key = (id(node), depth)
+        if key not in self._inside:
+            view = _View(inside_resolver(self.definitions), inside=True, depth=depth, explain=False)
+            self._inside[key] = node, self._truth(node, view).verdict
+        return self._inside[key][1]
+
+    def _truth(self, node: ast.expr, view: _View) -> Judgement:
         if isinstance(node, ast.BoolOp):
-            parts = [self._truth(value, resolve, inside, depth) for value in node.values]
-            return _joined(parts, decisive="false" if isinstance(node.op, ast.And) else "true")
+            decisive: Verdict = "false" if isinstance(node.op, ast.And) else "true"
+            parts = []
+            for value in node.values:
+                parts.append(self._truth(value, view))
+                if parts[-1].verdict == decisive:
+                    return parts[-1]
+            return _joined(parts)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            inner = self._truth(node.operand, resolve, inside, depth)
+            inner = self._truth(node.operand, view)
             flipped: dict[Verdict, Verdict] = {"true": "false", "false": "true", "unknown": "unknown"}
             return Judgement(flipped[inner.verdict], inner.because, inner.decided_by)
-        return self._atom(node, resolve, inside, depth)
+        return self._atom(node, view)
 
-    def _atom(self, node: ast.expr, resolve: Resolver, inside: bool, depth: int) -> Judgement:
+    def _atom(self, node: ast.expr, view: _View) -> Judgement:
         choices: dict[str, list[Known]] = {}
-        for name in dict.fromkeys(_settings_in(node, resolve)):
-            found = self.candidates(name, inside=inside, depth=depth)
+        for name in dict.fromkeys(_settings_in(node, view.resolve)):
+            found = self.candidates(name, inside=view.inside, depth=view.depth)
             if isinstance(found, str):
                 return Judgement("unknown", found)
             choices[name] = found
@@ -157,11 +184,13 @@ class Judge:
             return Judgement("unknown", f"{_short(node)} has too many possible values")
         results = set()
         for world in worlds:
-            value = evaluate(node, resolve, {known.name: known.value for known in world})
+            value = evaluate(node, view.resolve, {known.name: known.value for known in world})
             if value is UNKNOWN:
-                return Judgement("unknown", _why_unknown(node))
+                return Judgement("unknown", _why_unknown(node) if view.explain else "")
             results.add(bool(value))
         everything = [known for found in choices.values() for known in found]
+        if not view.explain:
+            return Judgement("unknown" if len(results) != 1 else "true" if results.pop() else "false", "")
         if len(results) != 1:
             return Judgement("unknown", f"{_listed(everything)}, and these disagree")
         firm = tuple(known for known in everything if known.origin != "overwrite")
@@ -171,107 +200,6 @@ class Judge:
         return Judgement("true" if results.pop() else "false", because, firm)
 
 
-def inside_resolver(definitions: Definitions) -> Resolver:
-    """Return a resolver for code of the class that defines the settings: ``self.X``."""
-
-    def resolve(node: ast.expr) -> str | None:
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
-            return node.attr if node.attr in definitions.fields else None
-        return _through_name(definitions, node)
-
-    return resolve
-
-
-def resolver_at(
-    definitions: Definitions,
-    module: Module,
-    path: str,
-    way: list[Step],
-    launched: Mapping[str, Any] = MappingProxyType({}),
-) -> tuple[Resolver, bool]:
-    """Return the resolver for a place in a file (``path`` below the package), and whether it is inside.
-
-    Switches that are ``launched`` may also be read from the objects that they are copied into.
-    """
-    engine, cls = definitions.engine, enclosing_class(way)
-    if path == engine.file:
-        inside = cls is not None and cls.name == engine.cls
-        return (inside_resolver(definitions) if inside else _nothing), inside
-    if not path.startswith(engine.scope) or _rebinds_settings(definitions, module):
-        return _nothing, False
-    aliases = _aliases(definitions, module, cls) if cls is not None else {}
-
-    def resolve(node: ast.expr) -> str | None:
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
-            return aliases.get(node.attr)
-        return _through_name(definitions, node) or _copied(definitions, node, launched)
-
-    return resolve, False
-
-
-def _copied(definitions: Definitions, node: ast.expr, launched: Mapping[str, Any]) -> str | None:
-    """Resolve ``anything.model_config.X`` for a switch that the launch line turns on."""
-    if not isinstance(node, ast.Attribute) or launched.get(node.attr) is not True:
-        return None
-    holder = node.value
-    name = holder.attr if isinstance(holder, ast.Attribute) else getattr(holder, "id", "")
-    return node.attr if node.attr in definitions.engine.copied.get(name, ()) else None
-
-
-def _nothing(node: ast.expr) -> str | None:
-    return None
-
-
-def _through_name(definitions: Definitions, node: ast.expr) -> str | None:
-    """Resolve ``server_args.X``, ``anything.server_args.X`` and ``get_global_server_args().X``."""
-    if not isinstance(node, ast.Attribute) or node.attr not in definitions.fields:
-        return None
-    holder, engine = node.value, definitions.engine
-    if isinstance(holder, ast.Name):
-        return node.attr if holder.id in engine.names else None
-    if isinstance(holder, ast.Attribute):
-        return node.attr if holder.attr in engine.names else None
-    called = holder.func if isinstance(holder, ast.Call) and not holder.args else None
-    return node.attr if isinstance(called, ast.Name) and called.id in engine.calls else None
-
-
-def _rebinds_settings(definitions: Definitions, module: Module) -> bool:
-    """Tell whether a file builds or copies settings of its own, which may then differ."""
-    if "rebinds" not in module.memo:
-        names = "|".join(definitions.engine.names)
-        binding = rf"^\s*(?:self\.)?(?:{names})(?:: \w+)? = (?P<value>.+)$"
-        plain = rf"(?:await )?(?:\w+\.)*(?:{names})|(?:{'|'.join(definitions.engine.calls) or 'none'})\(\)"
-        module.memo["rebinds"] = any(
-            not re.fullmatch(plain, found["value"].strip())
-            for found in re.finditer(binding, module.data.decode("utf-8", "replace"), re.MULTILINE)
-        )
-    return bool(module.memo["rebinds"])
-
-
-def _aliases(definitions: Definitions, module: Module, cls: ast.ClassDef) -> dict[str, str]:
-    """Return attributes of a class that are only ever assigned one setting, with that setting."""
-    key = ("aliases", cls.name, cls.lineno)
-    if key not in module.memo:
-        module.memo[key] = dict(_find_aliases(definitions, module, cls))
-    found: dict[str, str] = module.memo[key]
-    return found
-
-
-def _find_aliases(definitions: Definitions, module: Module, cls: ast.ClassDef) -> Iterator[tuple[str, str]]:
-    sources: dict[str, set[str | None]] = {}
-    for statement in statements(cls.body):
-        for target in targets(statement):
-            if isinstance(target, ast.Attribute):
-                plain = isinstance(statement, ast.Assign) and statement.targets == [target]
-                value = statement.value if plain and isinstance(statement, ast.Assign) else None
-                source = _through_name(definitions, value) if value is not None else None
-                sources.setdefault(target.attr, set()).add(source)
-    for name, found in sources.items():
-        source = next(iter(found)) if len(found) == 1 else None
-        if source is not None:
-            yield name, source
-
-
 def _settings_in(node: ast.expr, resolve: Resolver) -> Iterator[str]:
     waiting: list[ast.AST] = [node]
     while waiting:
@@ -279,15 +207,12 @@ def _settings_in(node: ast.expr, resolve: Resolver) -> Iterator[str]:
         name = resolve(current) if isinstance(current, ast.expr) else None
         if name is not None:
             yield name
-        else:
+        elif not isinstance(current, _LEAVES):
             waiting.extend(ast.iter_child_nodes(current))
 
 
-def _joined(parts: list[Judgement], decisive: Verdict) -> Judgement:
-    """Join the parts of an ``and`` (one false decides) or an ``or`` (one true decides)."""
-    deciding = next((part for part in parts if part.verdict == decisive), None)
-    if deciding is not None:
-        return deciding
+def _joined(parts: list[Judgement]) -> Judgement:
+    """Join the parts of an ``and`` (or an ``or``) none of which decides it alone."""
     unknown = [part for part in parts if part.verdict == "unknown"]
     if unknown:
         return Judgement("unknown", "; ".join(dict.fromkeys(part.because for part in unknown))[:400])

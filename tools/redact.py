@@ -215,10 +215,13 @@ def _values(pattern: bytes, data: bytes) -> Iterator[tuple[int, int, str]]:
         if match is None:
             position = found.end()
             continue
+        name = _name(data, match.start(1), match[1])
+        if strength(name) == "none":  # most are counts of tokens
+            position = match.end(3) if match[3] else match.end(2)
+            continue
         separator = match[2]
         quote = match[3] or _quote_before(data, match.start(1), separator)
         start = match.end(3) if match[3] else match.end(2)
-        name = _name(data, match.start(1), match[1])
         query = data[max(match.start() - 1, 0) : match.start()] in (b"?", b"&")
         end = _value_end(data, start, quote, name, query=query)
         masked = match.start() >= len(_MASKED_OPEN) and _MASKED.match(data, match.start() - len(_MASKED_OPEN))

@@ -6,10 +6,12 @@ import ast
 import contextlib
 import gc
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
+
+from tools.outline import Piece, outlined
 
 Kind = Literal["write", "read", "definition", "mention"]
 """How a match uses the name: a mention stands in a string or a comment."""
@@ -27,6 +29,11 @@ Span = tuple[int, int, int, int]
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _LITERALS = (ast.Tuple, ast.List, ast.Set, ast.Dict, ast.UnaryOp, ast.BinOp)
 _BODIES = ("body", "orelse", "finalbody")
+_HOLDERS: Final = frozenset(
+    kind for kind in ast.stmt.__subclasses__() if {*_BODIES, "handlers", "cases"} & {*kind._fields}
+)
+"""Statements that others stand in."""
+_FIELDS: dict[type[ast.AST], tuple[str, ...]] = {}
 _IDENTIFIER = re.compile(rb"[A-Za-z0-9_\x80-\xff]*")
 
 
@@ -42,12 +49,57 @@ class Step:
 
 @dataclass(slots=True)
 class Module:
-    """Hold a parsed Python file with its lines; ``memo`` keeps what is computed from it once."""
+    """Hold a parsed Python file with its lines; ``memo`` keeps what is computed from it once.
+
+    Of a file read by `parse_outline` the tree lacks the bodies of the functions that are ``unread``.
+    """
 
     data: bytes
     lines: list[bytes]
     tree: ast.Module
     memo: dict[Any, Any] = field(default_factory=dict)
+    unread: list[Piece] = field(default_factory=list)
+    """In the order of their lines."""
+    _stubs: list[ast.AST] = field(default_factory=list)
+    """Nodes that were replaced: ``memo`` tells nodes apart by their identity, which must not come again."""
+
+    def read(self, line: int) -> None:
+        """Put the function that holds a line into the tree; raise `SyntaxError` when it cannot be read."""
+        if self.unread:
+            place = bisect_right(self.unread, line, key=lambda piece: piece.first) - 1
+            if place >= 0 and line <= self.unread[place].last:
+                self._graft(self.unread[place])
+
+    def read_where(self, word: re.Pattern[bytes], within: ast.stmt) -> None:
+        """Put the functions of a class that hold a word into the tree; raise `SyntaxError` like `read`."""
+        last = within.end_lineno or within.lineno
+        for piece in [p for p in self.unread if within.lineno <= p.first <= last and word.search(p.text)]:
+            self._graft(piece)
+
+    def read_all(self) -> None:
+        """Parse the file as a whole if a part of it is unread; what was computed from it is forgotten."""
+        if self.unread:
+            self.tree = _parsed(self.data)
+            self.unread.clear()
+            self.memo.clear()
+
+    def _graft(self, piece: Piece) -> None:
+        whole = _parsed(piece.source()).body[0]
+        function = whole.body[0] if isinstance(whole, ast.If) else whole
+        way = _way(self.tree, piece.first, piece.indent)
+        stub = way[-1].child
+        assert isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) and isinstance(
+            stub, ast.FunctionDef
+        )
+        function.decorator_list = stub.decorator_list
+        getattr(way[-1].parent, way[-1].field)[way[-1].index] = function
+        for step in way[1:]:  # what ended with the stub ends with the function
+            holder: Any = step.parent
+            end = (getattr(holder, "end_lineno", None), getattr(holder, "end_col_offset", None))
+            if end == (stub.end_lineno, stub.end_col_offset):
+                holder.end_lineno, holder.end_col_offset = function.end_lineno, function.end_col_offset
+        self._stubs.append(stub)
+        self.unread.remove(piece)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +114,31 @@ class Use:
 
 def parse(data: bytes) -> Module:
     """Parse a file; raise `SyntaxError` when this interpreter cannot read it."""
+    return Module(data, data.split(b"\n"), _parsed(data))
+
+
+def parse_outline(data: bytes) -> Module:
+    """Parse a file without its functions, which `Module.read` adds; raise `SyntaxError` like `parse`."""
+    found = outlined(data)
+    if found is None:
+        return parse(data)
+    text, pieces = found
+    try:
+        tree = _parsed(text)
+    except SyntaxError:
+        return parse(data)
+    return Module(data, data.split(b"\n"), tree, unread=pieces)
+
+
+def _parsed(data: bytes) -> ast.Module:
     try:
         with collector_paused():
-            tree = ast.parse(data)
+            return ast.parse(data)
     except (ValueError, RecursionError, MemoryError) as error:
         raise SyntaxError(f"cannot be parsed: {type(error).__name__}") from error
-    return Module(data, data.split(b"\n"), tree)
 
 
-_MANY_NODES = 50_000
+_MANY_NODES = 10_000
 """Objects made in one go that only syntax trees amount to."""
 
 
@@ -81,15 +149,16 @@ def collector_paused() -> Iterator[None]:
     Trees are kept as long as the investigation and hold no cycles, so a walk over half a million nodes
     finds nothing; without the freeze it comes due at once when collecting starts again.
     """
-    collecting = gc.isenabled()
+    if not gc.isenabled():  # the outermost one counts what all of them made
+        yield
+        return
     gc.disable()
     try:
         yield
     finally:
         if gc.get_count()[0] > _MANY_NODES:
             gc.freeze()
-        if collecting:
-            gc.enable()
+        gc.enable()
 
 
 def constant(node: ast.AST | None) -> Any:
@@ -106,8 +175,13 @@ def constant(node: ast.AST | None) -> Any:
 
 def steps_to(module: Module, line: int, column: int) -> list[Step]:
     """Return the way from the module to the innermost node at a position (column in bytes from 0)."""
+    module.read(line)
+    return _way(module.tree, line, column)
+
+
+def _way(tree: ast.Module, line: int, column: int) -> list[Step]:
     way: list[Step] = []
-    node: ast.AST = module.tree
+    node: ast.AST = tree
     while not isinstance(node, ast.JoinedStr):  # positions inside f-strings are wrong before 3.12
         step = _step_towards(node, line, column)
         if step is None:
@@ -121,6 +195,8 @@ def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
     """Yield the statements of a body and all below them, functions and classes included."""
     for statement in body:
         yield statement
+        if type(statement) not in _HOLDERS:
+            continue
         for name in _BODIES:
             below = getattr(statement, name, None)
             if below:
@@ -183,6 +259,15 @@ def use_at(module: Module, line: int, start: int, end: int) -> tuple[list[Step],
     if isinstance(node, ast.arg | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
         return way, Use("definition")
     return way, _use_of_name(way)
+
+
+def text_of(node: ast.expr) -> str:
+    """Return ``ast.unparse(node)``, which takes its time, of dotted names at once."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name | ast.Attribute):
+        return f"{text_of(node.value)}.{node.attr}"
+    return ast.unparse(node)
 
 
 def statement_at(way: list[Step]) -> ast.stmt | None:
@@ -253,9 +338,17 @@ def _defined_names(statement: ast.stmt) -> set[str]:
     return set()
 
 
+def _fields(node: ast.AST) -> tuple[str, ...]:
+    """Return the fields of a node, statements first: most positions lie in them, and they are sorted."""
+    kind = type(node)
+    if kind not in _FIELDS:
+        _FIELDS[kind] = tuple(sorted(kind._fields, key=lambda name: name not in _BODIES))
+    return _FIELDS[kind]
+
+
 def _step_towards(node: ast.AST, line: int, column: int) -> Step | None:
     """Return the step to the child that covers a position; bodies are long and sorted: bisect."""
-    for name in node._fields:
+    for name in _fields(node):
         value = getattr(node, name, None)
         if isinstance(value, ast.AST):
             if _covers(value, line, column):
@@ -278,8 +371,9 @@ def _last_line(statement: ast.stmt) -> int:
 def _span(node: ast.AST) -> Span | None:
     line = getattr(node, "lineno", None)
     if line is not None:
-        decorators: list[ast.expr] = getattr(node, "decorator_list", [])
-        start = min([(line, node.col_offset), *((d.lineno, 0) for d in decorators)])  # type: ignore[attr-defined]
+        start = (line, node.col_offset)  # type: ignore[attr-defined]
+        if decorators := getattr(node, "decorator_list", None):
+            start = min(start, *((d.lineno, 0) for d in decorators))
         return (*start, node.end_lineno, node.end_col_offset)  # type: ignore[attr-defined]
     spans = [span for child in ast.iter_child_nodes(node) if (span := _span(child))]
     if not spans:
@@ -288,6 +382,8 @@ def _span(node: ast.AST) -> Span | None:
 
 
 def _covers(node: ast.AST, line: int, column: int) -> bool:
+    if getattr(node, "end_lineno", line) < line:
+        return False
     span = _span(node)
     return span is not None and span[:2] <= (line, column) < span[2:]
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tools.definitions import ENGINES, read_definitions
-from tools.judge import Judge, resolver_at
+from tools.judge import Judge
+from tools.resolvers import resolver_at
 from tools.settings.judging import Fallback
 from tools.settings.needs import Need
 from tools.settings.trees import parsed
