@@ -54,7 +54,8 @@ from tools.artifacts import ArtifactStore
 from tools.contract import ArtifactRef, ToolError
 
 _HANDLE = re.compile(r'"(t\d+\.\d+)"')
-_SETTING = re.compile(r"--?[A-Za-z][A-Za-z0-9._-]*|[A-Z][A-Z0-9_]*")
+# Flags, variables, directives of a unit (AllowedCPUs), and the parameters of an Ollama model (num_thread).
+_SETTING = re.compile(r"--?[A-Za-z][A-Za-z0-9._-]*|[A-Z][A-Za-z0-9_]*|num_[a-z]+")
 LONGEST_PROPOSAL = 8000
 """Characters of a proposed change that a person can read, and that fit into what a model is shown of it."""
 _GROUNDS: frozenset[EvidenceKind] = frozenset({"source", "log", "configuration"})

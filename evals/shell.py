@@ -31,6 +31,7 @@ _CONTROLLED: Final = frozenset(
     | {"-r", "-e", "checkout", "reset", "xf", "-xf", "xzf", "-xzf", "exec", "update", "cp", "push"}
 )
 _LAUNCHES: Final = re.compile(r"\b(?:launch_server|api_server|vllm serve|llama-server|torchrun)\b")
+_READERS: Final = frozenset({"grep", "rg", "pgrep", "ps", "cat", "sed", "awk"})
 _SCRATCH: Final = re.compile(r"(?:/tmp|/var/tmp|/dev/shm)/[^/].*|/dev/(?:null|stdout|stderr|fd/\d+)")
 _WRITERS: Final = frozenset({"tee", "mkdir", "touch", "rm", "rmdir", "truncate", "cp", "chmod"})
 _LOAD: Final = re.compile(
@@ -94,15 +95,7 @@ def _offence(name: str, words: Sequence[str]) -> str:
         return _requests(words)
     if name in _CONTROLS and _CONTROLLED.intersection(words[1:3]):
         return "starts, stops or alters something"
-    if _LAUNCHES.search(" ".join(words[:6])) and name not in {
-        "grep",
-        "rg",
-        "pgrep",
-        "ps",
-        "cat",
-        "sed",
-        "awk",
-    }:
+    if _LAUNCHES.search(" ".join(words[:6])) and name not in _READERS and not _only_reads(words):
         return "starts a server"
     if name == "sed" and any(re.fullmatch(r"-[a-zA-Z]*i.*|--in-place.*", word) for word in words[1:]):
         return "edits files in place"
@@ -113,6 +106,11 @@ def _offence(name: str, words: Sequence[str]) -> str:
     seen = ["/x" if read_denied(word) else word for word in words]
     decision = judge(shlex.join(seen))
     return decision.reason if decision.verdict == "refuse" else ""
+
+
+def _only_reads(words: Sequence[str]) -> bool:
+    """Tell whether the product's own policy lets it run: a unit or a file may have a server's name."""
+    return judge(shlex.join(words)).verdict == "allow"
 
 
 def _requests(words: Sequence[str]) -> str:

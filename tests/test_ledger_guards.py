@@ -41,7 +41,8 @@ def test_a_change_needs_grounds(bench: Bench) -> None:
     for setting in ("cuda graphs", "--a --b", "--x;reboot", "lower_case", ""):
         with pytest.raises(ToolError, match="is not one setting"):
             bench.change(setting=setting)
-    assert bench.change(setting="SGLANG_X")["change"] == "C2"
+    for number, setting in enumerate(("SGLANG_X", "AllowedCPUs", "num_thread"), start=2):
+        assert bench.change(setting=setting)["change"] == f"C{number}"
 
 
 def supported(bench: Bench) -> None:

@@ -9,8 +9,8 @@ import pytest
 from agent.checks import evaluate
 from agent.models.effect import applicable, fill, promise
 from agent.models.launch import differences, places, standing, written_reason
-from agent.models.method import Case
-from agent.models.proposing import demand
+from agent.models.method import Case, Lead, select
+from agent.models.proposing import demand, plans_of
 from agent.models.views import Facts, Quote, find_quote
 from agent.models.weighing import check_matches, weigh
 from agent.state import RatioCheck
@@ -116,6 +116,41 @@ def test_the_demand_counts_who_runs_and_who_waits_on_every_worker() -> None:
     assert demand(case) == 256
     assert demand(Case("slow", Facts({}, {}), [], probes={"b.queue": view})) == 32
     assert demand(Case("slow", Facts({}, {}), [])) == 1
+
+
+@pytest.mark.parametrize(
+    ("limits", "processors"),
+    [
+        ({}, None),
+        ({"AllowedCPUs": "0-3 8"}, 5),
+        ({"CPUQuotaPerSecUSec": "1.500000s"}, 1.5),
+        ({"CPUQuotaPerSecUSec": "500ms", "AllowedCPUs": "0"}, 0.5),
+        ({"CPUQuotaPerSecUSec": "400%", "AllowedCPUs": "0-15"}, 4),
+        ({"TasksMax": "9"}, None),
+    ],
+)
+def test_a_unit_says_how_many_processors_it_may_use(limits: Any, processors: float | None) -> None:
+    runner = {"pid": 8, "argv": ["/bin/ollama", "runner", "--threads", "5", "--port", "1"]}
+    engine = {"unit": "s.service", "engine": "ollama", "flags": {}, "runners": [runner], "port": 11434}
+    seen = Facts({"services": [{"unit": "s.service", "limits": limits}]}, engine)
+    assert seen.processors == processors
+    assert (seen.flags["threads"], seen.values()["port"]) == ("5", "11434")
+    books = [book.name for book in select(load_all(), seen, "seconds for a token")]
+    crowded = processors is not None and processors < 5
+    assert ("ollama-threads-above-processors" in books) is crowded
+
+
+def test_a_variable_is_taken_out_where_it_is_set_last() -> None:
+    book = next(book for book in load_all() if book.name == "cards-hidden")
+    unit = "# /u/s.service\n[Service]\nEnvironment=CUDA_VISIBLE_DEVICES=0,1\n"
+    unit += "# /u/s.service.d/o.conf\n[Service]\nEnvironment=CUDA_VISIBLE_DEVICES=1\n"
+    engine = {"unit": "s.service", "pid": 7, "environ": {"CUDA_VISIBLE_DEVICES": "1"}}
+    case = Case("slow", Facts({}, engine), [], unit_text={"stdout": unit})
+    (plan,) = plans_of(case, Lead(book, "H1"), first=True)
+    assert (plan["setting"], plan["from_value"], plan["to_value"]) == ("CUDA_VISIBLE_DEVICES", "1", None)
+    assert "/u/s.service.d/o.conf line 2" in plan["reason"]
+    hidden = Case("slow", Facts({}, {**engine, "environ": None}), [], unit_text={"stdout": unit})
+    assert list(plans_of(hidden, Lead(book, "H1"), first=True)) == [], "its value is not known"
 
 
 @pytest.mark.parametrize("book", load_all(), ids=lambda book: book.name)

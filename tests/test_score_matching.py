@@ -110,6 +110,8 @@ READS = [
     "tr '\\0' '\\n' < /proc/14/cmdline",
     "export A=1; echo $A",
     "docker logs x",
+    "systemctl show llama-server.service -p NeedDaemonReload",
+    "ls -l /opt/llama.cpp/bin/llama-server",
 ]
 
 

@@ -134,6 +134,8 @@ async def test_expired_plan_other_host_and_other_key_are_refused() -> None:
         ("--pp-size=3 --y", "1", "a setting is a flag"),
         ("--x;reboot", "1", "a setting is a flag"),
         ("A B", "1", "a setting is a flag"),
+        ("AllowedCPUs", "0-3", "neither a flag nor a variable; a person"),
+        ("num_thread", "4", "neither a flag nor a variable; a person"),
     ],
 )
 async def test_what_a_person_has_to_change_is_refused_before_anything_is_read(

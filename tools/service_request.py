@@ -39,6 +39,8 @@ def check(request: ChangeRequest) -> None:
         raise ToolError(f"{request.unit} is a template; name one of its instances")
     if not (_FLAG.fullmatch(request.setting) or _NAME.fullmatch(request.setting)):
         raise ToolError("a setting is a flag (--x) or the NAME of an environment variable")
+    if not _FLAG.fullmatch(request.setting) and request.setting != request.setting.upper():
+        raise ToolError(f"{request.setting} is neither a flag nor a variable; a person has to change it")
     if request.from_value == request.to_value:
         raise ToolError("the change changes nothing")
     for value in (request.from_value, request.to_value):

@@ -251,7 +251,7 @@ def _cause_claims(case: Case, lead: Lead) -> Iterator[dict[str, Any]]:
     for reason in lead.explanation.reasons if lead.explanation else []:
         yield from claims.requested(case.facts, reason.flag)
     for prediction, quote in _decisive(lead):
-        if prediction.kind in ("log", "measurement", "source"):
+        if prediction.kind != "configuration" or not lead.book.settings:
             yield claims.observed(f"{_sentence(prediction.says)}.", quote)
     for source in lead.book.source:
         yield from _source_claims(case, source)

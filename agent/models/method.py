@@ -116,7 +116,8 @@ def _flag_holds(condition: FlagCondition, facts: Facts) -> bool:
         number = condition.default if value is None else float(str(value))
     except ValueError:
         return False
-    return number is not None and compare(number, condition.op, condition.value)
+    wanted = condition.value if not condition.value_from else facts.processors
+    return None not in (number, wanted) and compare(number or 0, condition.op, wanted or 0)
 
 
 def hypothesise(case: Case) -> Steps:

@@ -10,7 +10,7 @@ import re2
 from agent.models import effect
 from agent.models.claims import deciding_guard
 from agent.models.explain import Reason, writes
-from agent.models.launch import standing, written_reason
+from agent.models.launch import places, standing, written_reason
 from agent.models.method import Case, Lead, Step, fill
 from agent.models.views import View, rows, view_quotes
 from prompts.playbooks import ChangeTemplate
@@ -67,6 +67,9 @@ def plans_of(case: Case, lead: Lead, *, first: bool) -> Iterator[Plan]:
     template = lead.book.change
     if template is None:
         return
+    if not template.setting.startswith("--") and template.to_value is None:
+        yield from _assignment_plan(case, lead, template, first=first)
+        return
     if template.to_value is not None:
         name = template.setting.removeprefix("--").replace("-", "_")
         present = case.facts.flags.get(name)
@@ -87,6 +90,17 @@ def plans_of(case: Case, lead: Lead, *, first: bool) -> Iterator[Plan]:
             first = False
 
 
+def _assignment_plan(case: Case, lead: Lead, template: ChangeTemplate, *, first: bool) -> Iterator[Plan]:
+    """Yield the end of a variable or limit of the unit; the last assignment in its files counts."""
+    held = {**(case.facts.engine.get("environ") or {}), **(case.facts.service.get("limits") or {})}
+    value, found = held.get(template.setting), places(template.setting, case.unit_file_text)
+    if value is None or not found:
+        return
+    last = found[-1]
+    why = f"{template.reason} It is last set in {last.path} line {last.line}, which wins over any before it."
+    yield _plan(case, lead, (template.setting, str(value), template.to_value), why, first=first)
+
+
 def fullest(case: Case) -> int:
     """Return the fullest batch that a decode line counts, rounded up to a power of two."""
     counts = [
@@ -96,7 +110,7 @@ def fullest(case: Case) -> int:
 
 
 def demand(case: Case) -> int:
-    """Return the most requests that a decode line counts, running or waiting, over all workers, rounded up."""
+    """Return the most requests that a decode line counts, running and waiting, over all workers."""
     shown = [quote.text for view in case.probes.values() for quote in view_quotes(view)]
     counts = [
         int(found.group(1)) + int(found.group(2))
@@ -163,7 +177,8 @@ def _cautions(case: Case, lead: Lead, setting: str) -> Iterator[str]:
                 yield from other.book.cautions
             elif not other.refuted and other.book.if_open:
                 yield other.book.if_open
-    comment = written_reason(setting, lead.book.settings[0], case.unit_file_text)
+    named = lead.book.settings[0] if lead.book.settings else setting
+    comment = written_reason(setting, named, case.unit_file_text)
     if comment is not None and lead.book.bad_value == "true":
         now = case.facts.view.get("driver") or {}
         cuda = (

@@ -9,6 +9,8 @@ from typing import Any
 
 import re2
 
+from tools import launch_line
+
 View = Mapping[str, Any]
 
 SHORT = 400
@@ -69,7 +71,17 @@ class Facts:
     def flags(self) -> Mapping[str, Any]:
         """Return the launch flags of the engine process by setting name; True for a bare flag."""
         flags = self.engine.get("flags")
-        return flags if isinstance(flags, dict) else {}
+        given = flags if isinstance(flags, dict) else {}
+        runners = rows(self.engine, "runners")
+        argv = runners[-1].get("argv") if runners else None
+        # What Ollama gives a model runner is what it decided for itself.
+        return {**runner_flags(argv), **given} if isinstance(argv, list) else given
+
+    @property
+    def processors(self) -> float | None:
+        """Return how many processors the unit may use, where its limits say so."""
+        limits = self.service.get("limits")
+        return allowed_processors(limits) if isinstance(limits, dict) else None
 
     @property
     def unit(self) -> str:
@@ -126,6 +138,7 @@ class Facts:
         found = {name: str(value) for name, value in self.flags.items()}
         found |= {"unit": self.unit, "pid": str(self.pid), "slots": str(self.slots)}
         return found | {
+            "processors": f"{int(self.processors or 0) or 1}",
             "port": str(self.engine.get("port") or 30000),
             "address": self._address(),
             "taken_at": str(self.view.get("taken_at", "")),
@@ -151,6 +164,22 @@ class Facts:
                 bare = equals or self.flags.get(name) is True
                 return Quote(handle, str(word) if bare else f"{word} {following}")
         return None
+
+
+def runner_flags(argv: Sequence[Any]) -> Mapping[str, Any]:
+    """Return what a model runner of Ollama was given."""
+    return launch_line.flags([str(word) for word in argv], "ollama")
+
+
+def allowed_processors(limits: Mapping[str, Any]) -> float | None:
+    """Return the fewer of the processors that a unit's list names and that its quota pays for."""
+    found: list[float] = []
+    spans = re2.findall(r"(\d+)(?:-(\d+))?", str(limits.get("AllowedCPUs") or ""))
+    if spans:
+        found.append(sum(int(last or first) - int(first) + 1 for first, last in spans))
+    if quota := re2.fullmatch(r"(\d+(?:\.\d+)?)(%|ms|s)", str(limits.get("CPUQuotaPerSecUSec") or "")):
+        found.append(float(quota.group(1)) / {"%": 100, "ms": 1000, "s": 1}[quota.group(2)])
+    return min(found, default=None)
 
 
 def _named(engine: View, symptom: str) -> int:

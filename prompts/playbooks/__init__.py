@@ -28,6 +28,9 @@ class FlagCondition(_Strict):
     op: Comparison | Literal["present", "absent", "is", "is_not"] = "present"
     value: float = 0
     text: str = Field(default="", description="What `is` and `is_not` compare with.")
+    value_from: Literal["", "processors"] = Field(
+        default="", description="Take the number to compare with from the facts: processors the unit may use."
+    )
     default: float | None = Field(default=None, description="Number to compare when the flag is not given.")
 
 
