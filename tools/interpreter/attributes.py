@@ -231,6 +231,8 @@ class Attributes(Base):
     def _of_plain(self, held: Any, name: str) -> Any:
         if isinstance(held, (Environment, Logger, ParserValue)):
             return NativeMethod(held, name, self)
+        if isinstance(held, type) and f"builtins.object.{name}" in self.library:
+            return self.library[f"builtins.object.{name}"]
         if name.startswith("_") and name not in _HIDDEN_ALLOWED:
             return self._named_tuple(held, name)
         if name == "__class__":

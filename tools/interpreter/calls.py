@@ -340,7 +340,7 @@ class Calls(Statements):
         return Native("contextmanager", run, self)  # type: ignore[arg-type]
 
 
-_SAME_FUNCTION: Final = 3
+_SAME_FUNCTION: Final = 2
 """Calls of a function within itself that are followed where it is not sure that it is reached."""
 _HARMLESS: Final = (
     "torch.no_grad", "torch.inference_mode", "torch.compiler", "torch._dynamo", "torch.jit", "typing.",

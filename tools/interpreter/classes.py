@@ -262,6 +262,8 @@ class Classes(Base):
         """Return ``isinstance(value, cls)``: True, False or an unknown."""
         if isinstance(cls, (tuple, list)):
             return _any(self.instance_of(value, c) for c in cls)
+        if isinstance(cls, Native) and cls.name == "type":
+            return unknown_of(value) if isinstance(value, (Unknown, External)) else isinstance(value, (type, GuestClass))
         if hasattr(cls, "__args__") and not isinstance(cls, type):
             return _any(self.instance_of(value, c) for c in cls.__args__)
         if isinstance(value, Unknown):
@@ -277,8 +279,6 @@ class Classes(Base):
             return False
         if isinstance(cls, External):
             return self._foreign(value, cls)
-        if cls is type:
-            return isinstance(value, (type, GuestClass))
         return isinstance(value, cls) if isinstance(cls, type) else Unknown((f"isinstance of {cls!r}"[:60],))
 
     def _foreign(self, value: Any, cls: External) -> Any:

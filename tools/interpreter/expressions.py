@@ -15,6 +15,7 @@ from tools.interpreter.values import (
     GuestClass,
     GuestRaise,
     Instance,
+    Native,
     Stopped,
     Undecided,
     Unknown,
@@ -135,6 +136,8 @@ class Expressions(Base):
             return unknown_of(held, key)
         if isinstance(held, External):
             return External(f"{held.path}[...]")
+        if isinstance(held, Native):
+            return type[key] if held.name == "type" and isinstance(key, type) else held
         if isinstance(held, GuestClass):
             member = (held.members or {}).get(key)
             return member if member is not None else self.raise_native(KeyError(key))

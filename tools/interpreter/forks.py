@@ -95,18 +95,21 @@ class Forks(Base):
         self.journal.rewind(mark)
         return changes
 
-    def _taken(self, base: int, kinds: tuple[str, ...], frame: Frame | None) -> list[Pending]:
-        found = [p for p in self.pendings[base:] if p.kind in kinds and (frame is None or p.frame is frame)]
-        if found:
-            self.pendings[base:] = [p for p in self.pendings[base:] if p not in found]
-        return found
+    def next_parked(self, base: int, wanted: Callable[[Pending], bool]) -> Pending | None:
+        """Take the latest parked way that is wanted; the others stay, so that their marks are kept right."""
+        for position in range(len(self.pendings) - 1, base - 1, -1):
+            if wanted(self.pendings[position]):
+                return self.pendings.pop(position)
+        return None
 
     def settle(self, base: int, end: End, kind: Kind, frame: Frame, into: Kind) -> End:
         """Join the parked ways of a kind into the live one, which becomes ``into``.
 
         A live way that ended otherwise is parked in their place (or dropped, when it is an error nobody catches).
         """
-        for pending in self._taken(base, (kind,), frame):
+        while (
+            pending := self.next_parked(base, lambda p: p.kind == kind and p.frame is frame)
+        ) is not None:
             if end.kind in (kind, into, "normal"):
                 self.journal.join(pending.mark, pending.changes, pending.needs)
                 self.journal.release(pending.mark)
@@ -122,7 +125,3 @@ class Forks(Base):
         live = self._set_aside(pending.mark, 0)
         self.journal.apply(pending.changes)
         return live
-
-    def possible_raises(self, base: int) -> list[Pending]:
-        """Take the parked exceptions since ``base``."""
-        return self._taken(base, ("raise",), None)

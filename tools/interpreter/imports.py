@@ -65,7 +65,13 @@ class Imports(Base):
         return None
 
     def _is_folder(self, path: str) -> bool:
-        return bool(path) and any(p.startswith(path + "/") for p in self.tree.paths())
+        if self._folders is None:
+            self._folders = {
+                path[:at] for path in self.tree.paths() for at, c in enumerate(path) if c == "/"
+            }
+        return path in self._folders
+
+    _folders: set[str] | None = None
 
     def _start(self, module: ModuleValue) -> None:
         module.globals.update({"__name__": module.name, "__file__": module.path, "__package__": module.name})
@@ -99,7 +105,7 @@ class Imports(Base):
     def _top_level(self, node: ast.stmt, module: ModuleValue) -> None:
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             self.bind_imports(node, module, module.globals)
-        elif isinstance(node, ast.ClassDef):
+        elif isinstance(node, ast.ClassDef) and not any(map(_registers, node.decorator_list)):
             module.globals[node.name] = Lazy("class", module, node, node.name)
         elif (name := _simple_target(node)) is not None and name not in module.globals:
             module.globals[name] = Lazy("assign", module, node, name)
@@ -374,6 +380,13 @@ def _simple_target(node: ast.stmt) -> str | None:
     if isinstance(node, ast.AnnAssign) and node.value is not None and isinstance(node.target, ast.Name):
         return None if isinstance(node.value, _PLAIN) else node.target.id
     return None
+
+
+def _registers(decorator: ast.expr) -> bool:
+    """Tell whether a decorator may do more than change its class: keep it somewhere, for one."""
+    called = decorator.func if isinstance(decorator, ast.Call) else decorator
+    name = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
+    return "register" in name.lower()
 
 
 def _changes_something(node: ast.Assign | ast.AugAssign) -> bool:

@@ -77,6 +77,10 @@ class Journal:
         """Tell whether some container is tainted."""
         return bool(self._tainted)
 
+    def is_own(self, where: Any) -> bool:
+        """Tell whether a place is where the journal itself keeps what is tainted."""
+        return where is self._tainted
+
     def mark(self) -> int:
         """Start logging; every mark is given back by `release`."""
         self._marks.append(len(self._log))
@@ -148,9 +152,15 @@ class Journal:
                 self._merge(where, key, there, needs)
 
     def _merge(self, where: Any, key: Any, there: Any, needs: tuple[str, ...]) -> None:
-        if key is not WHOLE:
+        if where is self._tainted:
+            if there is not MISSING:
+                self.set(where, key, there)
+        elif key is not WHOLE:
             self.set(where, key, joined(where.get(key, MISSING), there, needs))
-            return
+        else:
+            self._merge_content(where, there, needs)
+
+    def _merge_content(self, where: Any, there: Any, needs: tuple[str, ...]) -> None:
         self.touch(where)
         if isinstance(where, list) and len(where) == len(there):
             where[:] = [joined(a, b, needs) for a, b in zip(where, there, strict=True)]

@@ -56,7 +56,7 @@ class Machine(Attributes, Imports, Classes, Calls, Expressions):
         )
         self.store: dict[str, Any] = {}
         """What the library keeps for one evaluation (loggers, registries)."""
-        self._ends = time.monotonic() + self.limits.seconds
+        self._ends = time.thread_time() + self.limits.seconds
         from tools.interpreter.library import install
 
         install(self)
@@ -95,7 +95,7 @@ class Machine(Attributes, Imports, Classes, Calls, Expressions):
         self.steps += 1
         if self.steps > self.limits.steps:
             raise Stopped(f"more than {self.limits.steps} steps")
-        if self.steps % _CLOCK_EVERY == 0 and time.monotonic() > self._ends:
+        if self.steps % _CLOCK_EVERY == 0 and time.thread_time() > self._ends:
             raise Stopped(f"more than {self.limits.seconds:g} seconds")
 
     def equal_to(self, left: Any, right: Any) -> Any:

@@ -71,7 +71,7 @@ def declared_fields(cls: GuestClass, machine: Machine, field_of: Callable[[Any],
         if isinstance(base, GuestClass) and base.record is not None:
             found.update({n: f.copy() for n, f in base.record.fields.items()})
     for name, annotation in cls.namespace.get("__annotations__", {}).items():
-        text = ast.unparse(annotation)
+        text = ast.unparse(annotation) if isinstance(annotation, ast.AST) else ""
         if text.startswith(("ClassVar", "typing.ClassVar", "KW_ONLY", "dataclasses.KW_ONLY")):
             continue
         value = machine.forced(cls.namespace, name) if name in cls.namespace else MISSING
@@ -80,7 +80,7 @@ def declared_fields(cls: GuestClass, machine: Machine, field_of: Callable[[Any],
             name, dataclasses.MISSING if value is MISSING else value
         )
         field.name = name
-        field.annotation = annotation
+        field.annotation = annotation if isinstance(annotation, ast.expr) else None
         field.type_of = _typed(cls, name, annotation, machine)
         if read is not None:
             if field.default is not dataclasses.MISSING:
@@ -91,8 +91,10 @@ def declared_fields(cls: GuestClass, machine: Machine, field_of: Callable[[Any],
     return found
 
 
-def _typed(cls: GuestClass, name: str, annotation: ast.expr, machine: Machine) -> Callable[[], Any]:
+def _typed(cls: GuestClass, name: str, annotation: Any, machine: Machine) -> Callable[[], Any]:
     def evaluate() -> Any:
+        if not isinstance(annotation, ast.expr):
+            return annotation
         if machine.postponed(cls):
             return ast.unparse(annotation)
         return machine.annotation(cls, annotation)

@@ -362,6 +362,8 @@ class Statements(Forks):
 
     def _blur(self, mark: int, needs: tuple[str, ...]) -> None:
         for change in self.journal.changes(mark).values():
+            if self.journal.is_own(change.where):
+                continue
             if change.key is WHOLE:
                 self.journal.taint(change.where, needs)
             elif change.value is not MISSING and not isinstance(change.value, (External, GuestClass)):
@@ -398,6 +400,8 @@ class Statements(Forks):
     def _handled(self, node: ast.Try) -> End:
         if not node.handlers:
             return self.block(node.body)
+        if all(isinstance(handler.body[-1], ast.Raise) for handler in node.handlers):
+            return self._passed_on(node)
         base, mark, doubts = len(self.pendings), self.journal.mark(), self.doubts
         self.catching += 1
         try:
@@ -417,9 +421,17 @@ class Statements(Forks):
             raise end.value
         return end
 
+    def _passed_on(self, node: ast.Try) -> End:
+        """Follow a statement whose handlers raise again: nothing is caught in it."""
+        end = self.follow(lambda: self.block(node.body))
+        if end.kind == "raise":
+            return self._handle(node.handlers, end.value)
+        return self.block(node.orelse) if end.kind == "normal" else end
+
     def _raised_perhaps(self, node: ast.Try, base: int, end: End) -> End:
         """Follow the handlers for the exceptions that were possible in the body."""
-        for pending in self.possible_raises(base):
+        raised = [p for p in self.pendings[base:] if p.kind == "raise"]
+        while (pending := self.next_parked(base, raised.__contains__)) is not None:
             live = self.switch(pending)
             other = self.follow(lambda raised=pending.value: self._handle(node.handlers, raised))  # type: ignore[misc]
             end = self.meet(pending.mark, base, end, live, other, pending.needs)

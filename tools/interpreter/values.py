@@ -319,7 +319,10 @@ class Instance:
             return hash(self.native)
         record = self.cls.record
         if record is not None and record.eq and record.frozen:
-            return hash(tuple(self.attrs.get(n) for n in record.fields))
+            try:
+                return hash(tuple(self.attrs.get(n) for n in record.fields))
+            except Undecided as undecided:
+                raise TypeError("unhashable: a part of it is unknown") from undecided
         return id(self) >> 4
 
     def __bool__(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -27,6 +27,8 @@ from tools.settings.types import (
 )
 
 _RECURSION: Final = 12_000
+Place = tuple[str, int, int]
+"""Path, line, and column from 0 of an expression."""
 
 
 @dataclass(slots=True)
@@ -69,7 +71,8 @@ class Run:
     ) -> None:
         self.tree, self.argv, self.facts = tree, list(argv), facts
         self.writes: dict[str, list[Written]] = {}
-        self.verdicts: dict[tuple[str, int, int], Condition] = {}
+        self.mets: dict[Place, tuple[Met, bool]] = {}
+        """Each condition as it came out last, and whether it once came out differently."""
         self.logs: list[tuple[str, str, int, str]] = []
         self._digests: dict[str, str] = {}
         world = World(facts, dict(environment), self.argv, required(tree))
@@ -99,11 +102,8 @@ class Run:
     def met(self, met: Met) -> None:
         """Note a condition as it came out."""
         key = (met.module.path, met.node.lineno, met.node.col_offset)
-        made = self._condition(met, negated=False)
-        before = self.verdicts.get(key)
-        if before is not None and before.verdict != made.verdict:
-            made = Condition(made.text, "unknown", "it came out differently between calls", made.cite, made.needs)
-        self.verdicts[key] = made
+        before = self.mets.get(key)
+        self.mets[key] = (met, before is not None and (before[1] or before[0].verdict != met.verdict))
 
     def said(self, level: str, text: str) -> None:
         """Note a message of the source."""
@@ -140,7 +140,7 @@ class Run:
             refused_at=self.cite(refused.path, refused.line) if refused is not None and refused.path else None,
             stage=outcome.stage,  # type: ignore[arg-type]
             needs=needs[:12],
-            verdicts=self.verdicts,
+            verdicts=Verdicts(self),
             reached=frozenset(self.machine.reached),
             environment_set={n: v for n, v in written.items() if isinstance(v, (str, type(None)))},
             logs=tuple(text for _, _, _, text in self.logs),
@@ -197,6 +197,14 @@ class Run:
                 return text
         return None
 
+    def verdict(self, place: Place) -> Condition:
+        """Return how the condition at a place came out."""
+        met, differently = self.mets[place]
+        made = self._condition(met, negated=False)
+        if not differently:
+            return made
+        return Condition(made.text, "unknown", "it came out differently between calls", made.cite, made.needs)
+
     def _condition(self, met: Met, *, negated: bool) -> Condition:
         verdict: Truth = "unknown" if met.verdict is None else "true" if met.verdict else "false"
         text = ast.unparse(met.node)
@@ -221,6 +229,22 @@ class Run:
         if module is None or not 0 < line <= len(module.lines):
             return ""
         return module.lines[line - 1].decode("utf-8", "replace").strip()
+
+
+class Verdicts(Mapping[Place, Condition]):
+    """Hold the conditions that were met; each is put into words when it is asked for."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def __getitem__(self, place: Place) -> Condition:
+        return self._run.verdict(place)
+
+    def __iter__(self) -> Iterator[Place]:
+        return iter(self._run.mets)
+
+    def __len__(self) -> int:
+        return len(self._run.mets)
 
 
 def parsed_or_none(tree: SourceTree, path: str) -> Any:

@@ -34,6 +34,8 @@ def install(machine: Machine) -> None:
         "dataclasses.astuple": lambda held: tuple(own.as_dict(held).values()),
         "dataclasses.replace": own.replace,
         "msgspec.field": own.field,
+        "msgspec.defstruct": own.defined,
+        "msgspec.Struct.__setattr__": lambda held, name, value: machine.store_attribute(held, name, value, machine.node),
         "msgspec.structs.fields": own.fields,
         "msgspec.structs.replace": own.replace,
         "msgspec.structs.asdict": own.shallow,
@@ -115,6 +117,21 @@ class Records:
                 if name in fields:
                     fields[name].kw_only = True
         cls.record_is_own = True  # type: ignore[attr-defined]
+
+    def defined(self, name: Any, fields: Any, **options: Any) -> Any:
+        """Make a struct of its parts."""
+        if not isinstance(name, str) or not isinstance(fields, list):
+            return unknown_of(name, fields, need="msgspec.defstruct()")
+        namespace = dict(options.pop("namespace", None) or {})
+        namespace["__annotations__"] = {}
+        for part in fields:
+            word, *rest = part if isinstance(part, tuple) else (part,)
+            namespace["__annotations__"][word] = rest[0] if rest else None
+            if len(rest) > 1:
+                namespace[word] = rest[1]
+        bases = options.pop("bases", None) or ()
+        bases = bases if isinstance(bases, tuple) else (bases,)
+        return self.machine.class_of(name, [*bases, self.machine.library["msgspec.Struct"]], namespace, options)
 
     def named_tuple(self, cls: GuestClass, options: dict[str, Any]) -> None:
         """Make a named tuple of a class."""

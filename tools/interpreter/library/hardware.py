@@ -36,6 +36,7 @@ def install(machine: Machine) -> None:
         "torch.hpu.is_available": lambda: own.platform("hpu"),
         "torch.musa.is_available": lambda: own.platform("musa"),
         "torch.backends.mps.is_available": own.mps,
+        "torch.mps.is_available": own.mps,
         "torch.device": lambda name, *a: own.device(name),
     }.items():
         machine.library[path] = Native(path, run, machine)

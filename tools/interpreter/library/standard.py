@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import collections
 import collections.abc
 import dataclasses
@@ -254,7 +255,7 @@ class Standard:
         for cls in reversed(held.mro):
             if isinstance(cls, GuestClass):
                 for name, node in cls.namespace.get("__annotations__", {}).items():
-                    hint = self.machine.annotation(cls, node)
+                    hint = self.machine.annotation(cls, node) if isinstance(node, ast.expr) else node
                     if not include_extras and hasattr(hint, "__metadata__"):
                         hint = hint.__origin__
                     found[name] = hint
