@@ -123,7 +123,7 @@ class Ledger:
     def may_read_source(self, tool: str, arguments: Mapping[str, Any] | None = None) -> None:
         """Raise `ToolError` when source is asked for and no hypothesis stands; stored output may be paged."""
         paging = tool == "read_file" and bool((arguments or {}).get("artifact"))
-        if tool in {"grep", "read_file"} and not self.hypotheses and not paging:
+        if tool in {"grep", "read_file", "settings"} and not self.hypotheses and not paging:
             raise ToolError(
                 "state at least one hypothesis with its predictions (tool `hypothesis`) before reading source"
             )

@@ -12,6 +12,7 @@ TOOLS: Final[tuple[tuple[str, str], ...]] = (
     ("facts", "tools.facts"),
     ("run", "tools.run"),
     ("grep", "tools.grep"),
+    ("settings", "tools.settings.tool"),
     ("read_file", "tools.read_file"),
     ("journal", "tools.journal"),
     ("benchmark", "tools.benchmark"),

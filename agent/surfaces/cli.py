@@ -137,7 +137,7 @@ def chat(
 @app.command()
 def tool(
     host: HostArgument,
-    name: Annotated[str, typer.Argument(help="facts, run, grep, read_file, journal or benchmark.")],
+    name: Annotated[str, typer.Argument(help="facts, run, grep, settings, read_file, journal or benchmark.")],
     arguments: Annotated[
         str, typer.Argument(help="Arguments as one JSON object; {} where none are needed.")
     ] = "{}",

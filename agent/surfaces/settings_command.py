@@ -80,7 +80,8 @@ def _of_source(options: SettingsOptions) -> dict[str, Any]:
 async def _of_host(options: SettingsOptions) -> dict[str, Any]:
     from tools.artifacts import ArtifactStore
     from tools.redact import redact
-    from tools.settings.tool import Args, full_view
+    from tools.settings.answer import full_view
+    from tools.settings.tool import Args
 
     settings = load_settings()
     target = options.host or ""

@@ -142,14 +142,13 @@ def same(one: Any, other: Any) -> bool:
 
 def _step_of(effective: Effective | None, value: Any, known: bool) -> DerivationStep | None:
     """Return the step that gives the value: the last one that surely happened, else the last."""
-    steps = effective.steps if effective is not None else ()
-    if not known:
-        return None
-    giving = [step for step in steps if step.known and same(step.value, value)]
-    sure = [step for step in giving if _sure(step)]
-    if giving:
-        return (sure or giving)[-1]
-    return steps[-1] if steps and not steps[-1].known else None
+    perhaps: DerivationStep | None = None
+    for step in reversed(effective.steps if effective is not None and known else ()):
+        gives = step.known and same(step.value, value)
+        if _sure(step):  # nothing before it counts
+            return step if gives or not step.known else perhaps
+        perhaps = perhaps or (step if gives else None)
+    return perhaps
 
 
 def _sure(step: DerivationStep) -> bool:
