@@ -163,7 +163,7 @@ def unpack(
     Whatever the server says, nothing is kept that the pinned RECORD does not prove, and nothing is left out.
     """
     name = url.rpartition("/")[2]
-    remote = Ranged(url, _trust(url, certificates))
+    remote = Ranged(url, trust(url, certificates))
     try:
         with zipfile.ZipFile(remote) as archive:
             places = _places(archive, remote.size)
@@ -179,7 +179,7 @@ def unpack(
         ) from None
 
 
-def _trust(url: str, certificates: Callable[[], str | None]) -> ssl.SSLContext | None:
+def trust(url: str, certificates: Callable[[], str | None]) -> ssl.SSLContext | None:
     """Return the certificates to trust: OpenSSL's own settings, and what pip is told of beside them."""
     if not url.startswith("https:"):
         return None

@@ -1,0 +1,76 @@
+"""Say what our evaluation would know of the host on which a record was made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from evals.truth.inside import pins
+from evals.truth.read import Recorded
+from tools.settings.host_facts import Installed
+from tools.settings.types import HostFacts
+
+_REAL: Final = {"torch": "2.13.0+cpu", "torchvision": "0.28.0", "triton": "3.5.1"}
+"""What records without a list of packages were made with, whatever the wheel pins."""
+ALWAYS: Final = {
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "PYTHONHASHSEED": "0",
+    "VLLM_NO_USAGE_STATS": "1",
+}
+"""Variables that were set for every record."""
+
+
+def of_record(record: Recorded, site: Path, read_file: Callable[[str], bytes | None]) -> HostFacts:
+    """Return the facts of the pretended machine and of the environment that the record was made in."""
+    machine = record.hardware
+    major, minor = machine["capability"]
+    return HostFacts(
+        platform="cuda",
+        gpu_arch=f"sm{major}{minor}",
+        gpu_name=machine["name"],
+        gpu_count=machine["count"],
+        gpu_memory_mib=machine["mem_mib"],
+        cuda_version=machine["torch_version_cuda"],
+        packages=packages(site, record.packages),
+        read_file=read_file,
+    )
+
+
+def packages(site: Path, listed: Mapping[str, str] | None) -> Installed:
+    """Return what was installed: what is listed, or what the wheel requires; and the modules pretended."""
+    found = dict(listed) if listed is not None else pins.required(site) | _REAL
+    held = {pins.plain_name(name) for name in found}
+    for _, modules in pins.pretended(site).values():
+        found |= {module: "" for module in modules if pins.plain_name(module) not in held}
+    return Installed(found)
+
+
+def from_folder(models: Path) -> Callable[[str], bytes | None]:
+    """Return a reader of the model folders; elsewhere it cannot tell."""
+
+    def read(path: str) -> bytes | None:
+        place = Path(path)
+        if not place.is_relative_to(models):
+            raise OSError(f"{path} lies outside the models")
+        return place.read_bytes() if place.is_file() else None
+
+    return read
+
+
+def from_configs(root: str, configs: Mapping[str, Mapping[str, Any]]) -> Callable[[str], bytes | None]:
+    """Return a reader that knows each model's ``config.json`` and that nothing else lies beside it."""
+
+    def read(path: str) -> bytes | None:
+        place = PurePosixPath(path)
+        if not place.is_relative_to(root):
+            raise OSError(f"{path} lies outside the models")
+        model, *rest = place.relative_to(root).parts or ("",)
+        if model not in configs:
+            raise OSError(f"{path} was not recorded")
+        return json.dumps(configs[model]).encode() if rest == ["config.json"] else None
+
+    return read
