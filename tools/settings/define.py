@@ -17,8 +17,8 @@ _VARIABLE: Final = re.compile(r"[A-Z][A-Z0-9_]{2,}")
 class Definitions(Mapping[str, Definition]):
     """Hold the definitions of one package by name.
 
-    Variables that are read all over the package, and declared nowhere, are looked for when one of them is asked
-    for by name (in the files that mention it), or all of them when the mapping is gone through.
+    Variables that are read all over the package, and declared nowhere, are looked for when one of them is
+    asked for by name (in the files that mention it), or all of them when the mapping is gone through.
     """
 
     def __init__(self, tree: SourceTree) -> None:

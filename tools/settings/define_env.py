@@ -1,4 +1,4 @@
-"""Find the environment variables that a package declares in one place: SGLang's ``Envs``, vLLM's ``envs.py``."""
+"""Find the environment variables that a package declares: SGLang's ``Envs``, vLLM's ``envs.py``."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from tools.scopes import UNKNOWN, Module
+from tools.settings.define_expressions import Names
 from tools.settings.define_fields import parameters
-from tools.settings.define_static import Default, Names, Static
+from tools.settings.define_static import Default, Static
 from tools.settings.define_values import Values
 from tools.settings.trees import cite_node, parsed
 from tools.settings.types import Definition

@@ -127,7 +127,7 @@ class Hints:
         return [(path, node)]
 
     def literals(self, path: str, node: ast.expr | None) -> tuple[Any, ...] | None:
-        """Return the values of the ``Literal`` among the types; None when there is none, or one is unknown."""
+        """Return the values of the ``Literal`` among the types; None without one, or when one is unknown."""
         for where, part in self.parts(path, node):
             if isinstance(part, ast.Subscript) and _head(part) == "Literal":
                 inner = part.slice.elts if isinstance(part.slice, ast.Tuple) else [part.slice]

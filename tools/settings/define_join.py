@@ -72,16 +72,17 @@ def from_cli_args(cls: ast.ClassDef) -> dict[str, str]:
 def _definition(static: Static, name: str, setting: _Setting) -> Definition:
     row, options = setting.row, setting.options
     active = [option for option in options if not _is_deprecated(option)]
-    leading = (active or options or [None])[0]
+    leading = next(iter([*active, *options]), None)
+    at: Row | Declared | None = row or leading
+    assert at is not None, "a setting has a field or an option"
     default = _default(static, row, options)
     keywords: dict[str, Any] = leading.keywords if leading is not None else {}
-    path, node = (row.path, row.node) if row is not None else (leading.path, leading.node)  # type: ignore[union-attr]
-    first, last = getattr(node, "lineno", 1), getattr(node, "end_lineno", 1)
+    first, last = getattr(at.node, "lineno", 1), getattr(at.node, "end_lineno", 1)
     return Definition(
         name,
         "field",
-        row.owner if row is not None else leading.owner,  # type: ignore[union-attr]
-        cite(static.values.tree, path, first, last),
+        at.owner,
+        cite(static.values.tree, at.path, first, last),
         type=(row.type if row is not None else None) or _type(keywords),
         default=default.value,
         default_known=default.known,
@@ -145,11 +146,11 @@ def _implied(static: Static, option: Declared) -> Default:
 
 def _choices(keywords: Mapping[str, Any]) -> tuple[Any, ...] | None:
     given = keywords.get("choices")
-    if isinstance(given, set | frozenset):
-        return tuple(sorted(given, key=str))
-    if not isinstance(given, list | tuple | dict) or any(isinstance(each, Said) for each in given):
+    if not isinstance(given, list | tuple | dict | set | frozenset):
         return None
-    return tuple(given)
+    if any(isinstance(each, Said) for each in given):
+        return None
+    return tuple(sorted(given, key=str) if isinstance(given, set | frozenset) else given)
 
 
 def _type(keywords: Mapping[str, Any]) -> str | None:

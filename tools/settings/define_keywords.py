@@ -35,7 +35,7 @@ def of_config_field(hints: Hints, row: Row) -> dict[str, Any]:
 
 
 def of_annotated_field(hints: Hints, row: Row) -> tuple[list[str], dict[str, Any]] | None:
-    """Return the option of a field that carries it (``A[T, "help"]``, ``A[T, Arg(...)]``); None without one."""
+    """Return the option that a field carries (``A[T, "help"]``, ``A[T, Arg(...)]``); None without one."""
     meta = _meta(hints, row)
     if meta is None or meta.get("no_cli") is True:
         return None

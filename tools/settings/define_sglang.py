@@ -6,8 +6,9 @@ import ast
 from typing import Any, Final
 
 from tools.settings import define_join, define_keywords
+from tools.settings.define_calls import Calls, Special
 from tools.settings.define_fields import Fields, Hints, Row
-from tools.settings.define_options import OptionReader, Said, Special
+from tools.settings.define_options import OptionReader, Said
 from tools.settings.define_static import Static
 from tools.settings.define_values import Values
 from tools.settings.types import Definition
@@ -62,7 +63,7 @@ def _special(static: Static, rows: dict[str, Row]) -> dict[str, Special]:
     """Return how the functions are read by which this engine declares options and names their defaults."""
     hints = Hints(static)
 
-    def from_fields(reader: OptionReader, frame: Any, call: ast.Call) -> Any:
+    def from_fields(reader: Calls, frame: Any, call: ast.Call) -> Any:
         wanted = next((k.value for k in call.keywords if k.arg == "fields"), None)
         only = reader.value(frame, wanted) if wanted is not None else None
         cls = reader.class_of(frame, call.args[1]) if len(call.args) > 1 else None
@@ -75,7 +76,7 @@ def _special(static: Static, rows: dict[str, Row]) -> dict[str, Special]:
                 reader.declare(frame, iter(option[0]), option[1], call)
         return Said("None")
 
-    def declared_default(reader: OptionReader, frame: Any, call: ast.Call) -> Any:
+    def declared_default(reader: Calls, frame: Any, call: ast.Call) -> Any:
         name = reader.value(frame, call.args[0]) if call.args else None
         row = rows.get(name) if isinstance(name, str) else None
         if row is None or not row.default.known:

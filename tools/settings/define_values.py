@@ -108,7 +108,9 @@ class Values:
         if found is None or isinstance(found[1], ast.ClassDef | ast.FunctionDef | ast.Module):
             return found
         value = getattr(found[1], "value", None)
-        return self.place(found[0], value, depth + 1) if value is not None else None
+        if value is None:
+            return None
+        return self.place(found[0], value, depth + 1) or (found[0], value)
 
     def is_fixed(self, place: Place) -> bool:
         """Tell whether a name, by the statement that binds it, is bound once and never changed there."""
@@ -211,9 +213,9 @@ def _changed(statement: ast.stmt) -> Iterator[str]:
     if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
         yield statement.target.id
     call = statement.value if isinstance(statement, ast.Expr) else None
-    if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in _MUTATORS:
-        if isinstance(call.func.value, ast.Name):
-            yield call.func.value.id
+    method = call.func if isinstance(call, ast.Call) else None
+    if isinstance(method, ast.Attribute) and method.attr in _MUTATORS and isinstance(method.value, ast.Name):
+        yield method.value.id
     for target in statement.targets if isinstance(statement, ast.Assign | ast.Delete) else []:
         if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
             yield target.value.id

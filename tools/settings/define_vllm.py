@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from tools.settings import define_join, define_keywords
+from tools.settings.define_calls import Calls, Special
 from tools.settings.define_fields import Fields, Hints, Row
-from tools.settings.define_options import OptionReader, Said, Special
+from tools.settings.define_options import OptionReader, Said
 from tools.settings.define_static import Static
 from tools.settings.define_values import Values
 from tools.settings.trees import cite
@@ -78,7 +79,7 @@ def _special(static: Static) -> dict[str, Special]:
     """Return how ``get_kwargs`` is read, which makes options of a config class's fields."""
     hints = Hints(static)
 
-    def get_kwargs(reader: OptionReader, frame: Any, call: ast.Call) -> Any:
+    def get_kwargs(reader: Calls, frame: Any, call: ast.Call) -> Any:
         cls = reader.class_of(frame, call.args[0]) if call.args else None
         if cls is None:
             return Said(ast.unparse(call))

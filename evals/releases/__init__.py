@@ -1,0 +1,1 @@
+"""Count the settings that are found in every release of an engine against what the release itself shows."""
