@@ -26,7 +26,7 @@ lint: $(STAMP)
 
 # What judges figures measured in real time is given a second try with less beside it, and no third.
 test: lint
-	$(BIN)/pytest -n 4 -m "not timed"
+	$(BIN)/pytest -n 4 --dist loadgroup -m "not timed"
 	$(BIN)/pytest -n 3 -m timed || $(BIN)/pytest --last-failed -m timed
 	$(BIN)/leadline eval --gate --jobs 4 || $(BIN)/leadline eval --gate --jobs 2
 

@@ -163,3 +163,10 @@ def _conclusion(ref: ArtifactRef, quote: str, line: int) -> list[Event]:
         HypothesisMoved(turn=8, hypothesis=cause),
         ConclusionChecked(turn=9, conclusion=conclusion, checks=[], accepted=True),
     ]
+
+
+def written(out: Path) -> dict[str, str]:
+    """Return every text that was written, by its path."""
+    return {str(path.relative_to(out)): path.read_text() for path in sorted(out.rglob("*.yaml"))} | {
+        str(path.relative_to(out)): path.read_text() for path in sorted(out.rglob("*.jsonl"))
+    }

@@ -1,4 +1,4 @@
-"""A finished investigation becomes a case: of a lab, of a real host, of a host that lies; not when broken."""
+"""A finished investigation of a host that lies becomes a case; a broken one gives one line."""
 
 from __future__ import annotations
 
@@ -7,25 +7,17 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from agent.config import Settings
-from agent.errors import LeadlineError, UsageError
+from agent.errors import LeadlineError
 from evals import case as cases
-from evals import case_check, recordings
-from evals.capture_scenario import capture_scenario
-from evals.captured_host import gather, hosts_of
 from evals.case_new import make
-from evals.case_skeleton import draft
-from evals.findings import fold
 from evals.lab import scenario as scenarios
-from evals.score import score
-from tests.case_parts import Output, investigate, thread_of
-from tests.lab_fixtures import lab_settings, running
-from tools.artifacts import ArtifactStore
+from tests.case_parts import Output, thread_of, written
+from tests.in_process import leadline
+from tests.lab_fixtures import lab_settings
 
 SYMPTOM = "PP8 decode is slow: 24 tok/s, GPUs at 85 W of 600 W"
 UNIT = b"""# /etc/systemd/system/sglang.service
@@ -89,76 +81,14 @@ def _file(path: str, data: bytes) -> Output:
     return Output(path, data, tool="read_file", path=path, arguments={"path": path})
 
 
-def new(
-    thread: Path, out: Path, *words: str, settings: Settings | None = None
-) -> subprocess.CompletedProcess[str]:
+def new(thread: Path, out: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run ``leadline case new``."""
-    command = [
-        str(Path(sys.executable).with_name("leadline")),
-        "case",
-        "new",
-        "--from",
-        str(thread),
-        "--out",
-        str(out),
-    ]
-    return subprocess.run([*command, *words], capture_output=True, text=True, check=False, timeout=100)
-
-
-def written(out: Path) -> dict[str, str]:
-    """Return every text that was written, by its path."""
-    return {str(path.relative_to(out)): path.read_text() for path in sorted(out.rglob("*.yaml"))} | {
-        str(path.relative_to(out)): path.read_text() for path in sorted(out.rglob("*.jsonl"))
-    }
+    return leadline("case", "new", "--from", str(thread), "--out", str(out), *words)
 
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     return lab_settings(tmp_path)
-
-
-@pytest.mark.lab
-@pytest.mark.slow
-async def test_a_lab_investigation_becomes_a_case_that_its_own_transcript_meets(
-    settings: Settings, tmp_path: Path
-) -> None:
-    with running("kimi-k26-pp8", settings) as lab:
-        session = await investigate(lab, settings, lab.name, SYMPTOM, scenario="kimi-k26-pp8")
-    out = tmp_path / "out"
-    made = make(settings, session.thread, name="mine", out=out, force=False)
-    case = cases.load(str(made.case))
-    assert (case.scenario, made.scenario) == ("kimi-k26-pp8", None)
-    assert {fix.setting for fix in case.fixes} == {"--disable-cuda-graph", "--pp-async-batch-depth"}
-    assert any(proof.symbol == "ModelRunner.init_device_graphs" for proof in case.evidence)
-    assert not list(case_check.problems(str(made.case), settings.cache_dir))
-    kept = recordings.load("mine", out / "transcripts")
-    rated = score(case, kept.events, kept.store, cache=settings.cache_dir)
-    assert rated.success and rated.scores["evidence"] == 1, rated.why
-
-
-@pytest.mark.lab
-@pytest.mark.slow
-async def test_a_real_host_becomes_a_scenario_on_which_the_same_evidence_is_found(
-    settings: Settings, tmp_path: Path
-) -> None:
-    with running("kimi-k26-pp8", settings) as lab:
-        first = await investigate(lab, settings, "carla@gpu7.corp.example", SYMPTOM)
-    out = tmp_path / "out"
-    made = make(settings, first.thread, name="theirs", out=out, force=False)
-    assert made.score is not None and made.score.success, made.score
-    assert not list(case_check.problems(str(made.case), settings.cache_dir))
-    for name, text in written(out).items():
-        assert not any(word in text for word in ("gpu7", "corp.example", "kimi-01", "carla")), name
-    case = cases.load(str(made.case))
-    with running(case.scenario, settings) as copy:
-        second = await investigate(copy, settings, copy.name, case.symptom, scenario=case.scenario)
-    store = ArtifactStore(second.folder / "artifacts")
-    again = score(case, second.events, store, cache=settings.cache_dir)
-    assert again.success, again.why
-    assert again.scores["evidence"] == 1, again.why
-    before = fold(first.events).conclusion
-    after = fold(second.events).conclusion
-    assert before is not None and after is not None and before.causes == after.causes
 
 
 def test_what_a_hostile_host_printed_stays_text_and_is_redacted(settings: Settings, tmp_path: Path) -> None:
@@ -293,129 +223,6 @@ def test_a_broken_investigation_gives_one_line(broken: str, tmp_path: Path) -> N
     assert done.returncode != 0 and says in done.stderr, done.stderr
     assert len(done.stderr.splitlines()) == 1, done.stderr
     assert not (tmp_path / "out").exists()
-
-
-def test_each_recording_of_our_own_drafts_a_case_or_says_why_not() -> None:
-    cache = Settings().cache_dir
-    drafted = []
-    for name in recordings.names():
-        kept = recordings.load(name)
-        try:
-            made = draft(
-                fold(kept.events), kept.store, name=name, scenario=kept.started.scenario or "", cache=cache
-            )
-        except UsageError as error:
-            assert "cites nothing that can be found again" in str(error), name
-            continue
-        case = cases.Case.model_validate({**made.fields, "name": name})
-        rated = score(case, kept.events, kept.store, cache=cache)
-        assert rated.scores["outcome"] == 1 and rated.scores["evidence"] == 1, (name, rated.why)
-        drafted.append(name)
-    assert {"founding-solved", "founding-fixed", "healthy-fine"} <= set(drafted)
-
-
-def test_changes_that_were_tried_are_recorded_with_what_they_did() -> None:
-    kept = recordings.load("founding-fixed")
-    (host,) = hosts_of(kept.events)
-    made = capture_scenario(gather(kept.events, kept.store, host), "fixed", "host-1")
-    (service,) = made.fields["services"].values()
-    first, second = service["rules"]["with-c1"], service["rules"]["with-c2"]
-    assert first["when"] == {"--disable-cuda-graph": False}
-    assert second["when"] == {"--disable-cuda-graph": False, "--pp-async-batch-depth": 1}
-    steps = [
-        service["rules"]["recorded"]["step_ms"]["at"][8],
-        *(rule["step_ms"]["at"][8] for rule in (first, second)),
-    ]
-    assert steps == sorted(steps, reverse=True)
-    assert second["answers"]["/server_info"]["disable_cuda_graph"] is False
-    assert second["answers"]["/server_info"]["pp_async_batch_depth"] == 1
-    assert first["answers"]["/server_info"]["pp_async_batch_depth"] == 0
-
-
-def test_a_change_that_did_not_come_up_is_recorded_as_one_that_does_not() -> None:
-    kept = recordings.load("capturefails-rolled-back")
-    (host,) = hosts_of(kept.events)
-    made = capture_scenario(gather(kept.events, kept.store, host), "fails", "host-1")
-    (service,) = made.fields["services"].values()
-    fails = [rule for rule in service["rules"].values() if "exit" in rule]
-    assert fails and "Capture cuda graph failed" in fails[0]["exit"]["text"]
-    assert fails[0]["when"]["--disable-cuda-graph"] is False
-
-
-def bad_case(tmp_path: Path, **more: Any) -> Path:
-    """Write a case that is right but for what is given."""
-    case = {
-        "description": "x",
-        "source": "made up",
-        "difficulty": 1,
-        "scenario": "kimi-k26-pp8",
-        "symptom": "slow",
-        "causes": [{"id": "a", "says": "Graphs are off.", "any": ["graphs?"]}],
-        "evidence": [
-            {
-                "id": "reader",
-                "kind": "source",
-                "package": "sglang",
-                "path": "model_executor/model_runner.py",
-                "symbol": "ModelRunner.init_device_graphs",
-            }
-        ],
-        "outcomes": ["diagnosed"],
-    }
-    file = tmp_path / "bad.yaml"
-    file.write_text(yaml.safe_dump({**case, **more}))
-    return file
-
-
-@pytest.mark.parametrize(
-    ("more", "says"),
-    [
-        ({}, None),
-        ({"scenario": "nowhere"}, "no scenario 'nowhere'"),
-        ({"scenario": "./there.yaml"}, "no scenario"),
-        ({"colour": "red"}, "colour: Extra inputs"),
-        ({"causes": [{"id": "a", "says": "Off.", "any": ["("]}]}, "is no pattern"),
-        ({"causes": [{"id": "a", "says": "Off.", "any": ["x*"]}]}, "stands in any text at all"),
-        ({"distractors": [{"id": "d", "any": ["graphs"]}]}, "stands in what the true cause a says"),
-        (
-            {"evidence": [{"id": "r", "kind": "source", "package": "sglang", "path": "no/such.py"}]},
-            "has no file that ends in no/such.py",
-        ),
-        (
-            {
-                "evidence": [
-                    {
-                        "id": "r",
-                        "kind": "source",
-                        "package": "sglang",
-                        "path": "model_executor/model_runner.py",
-                        "symbol": "ModelRunner.no_such",
-                    }
-                ]
-            },
-            "defines no ModelRunner.no_such",
-        ),
-    ],
-)
-def test_check_tells_what_is_wrong_with_a_case(
-    more: dict[str, Any], says: str | None, tmp_path: Path
-) -> None:
-    file = bad_case(tmp_path, **more)
-    command = [str(Path(sys.executable).with_name("leadline")), "case", "check", str(file), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
-    (problems,) = json.loads(done.stdout)["problems"].values()
-    assert done.returncode == (1 if says else 0), done.stdout
-    assert says is None or any(says in one for one in problems), problems
-
-
-def test_our_own_cases_have_nothing_wrong_that_a_program_can_see() -> None:
-    found = case_check.check(cases.names(), Settings().cache_dir)
-    assert found and not [text for texts in found.values() for text in texts]
-
-
-def test_a_scenario_beside_its_case_is_found_from_anywhere(tmp_path: Path) -> None:
-    file = bad_case(tmp_path, scenario="../scenarios/mine.yaml")
-    assert cases.load(str(file)).scenario == str(tmp_path.parent / "scenarios" / "mine.yaml")
 
 
 def test_an_id_that_is_none_is_refused(settings: Settings, tmp_path: Path) -> None:

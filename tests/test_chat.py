@@ -337,7 +337,7 @@ def test_a_change_of_a_lab_host_is_approved_and_another_denied(tmp_path: Path) -
     need_sandbox()
     argv = [LEADLINE, "chat", "lab:kimi-k26-pp8", "--mode", "apply"]
     quick = environment(
-        str(tmp_path), LEADLINE_EXPERIMENT_REPEATS="2", LEADLINE_EXPERIMENT_TOKENS="32", NO_COLOR="1"
+        str(tmp_path), LEADLINE_EXPERIMENT_REPEATS="1", LEADLINE_EXPERIMENT_TOKENS="16", NO_COLOR="1"
     )
     with typing(argv, quick) as terminal:
         terminal.expect("what is wrong>", 120)

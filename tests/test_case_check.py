@@ -1,0 +1,90 @@
+"""``leadline case check`` tells what a program can see of what is wrong with a case."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from agent.config import Settings
+from evals import case as cases
+from evals import case_check
+from tests.in_process import leadline
+
+
+def bad_case(tmp_path: Path, **more: Any) -> Path:
+    """Write a case that is right but for what is given."""
+    case = {
+        "description": "x",
+        "source": "made up",
+        "difficulty": 1,
+        "scenario": "kimi-k26-pp8",
+        "symptom": "slow",
+        "causes": [{"id": "a", "says": "Graphs are off.", "any": ["graphs?"]}],
+        "evidence": [
+            {
+                "id": "reader",
+                "kind": "source",
+                "package": "sglang",
+                "path": "model_executor/model_runner.py",
+                "symbol": "ModelRunner.init_device_graphs",
+            }
+        ],
+        "outcomes": ["diagnosed"],
+    }
+    file = tmp_path / "bad.yaml"
+    file.write_text(yaml.safe_dump({**case, **more}))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({}, None),
+        ({"scenario": "nowhere"}, "no scenario 'nowhere'"),
+        ({"scenario": "./there.yaml"}, "no scenario"),
+        ({"colour": "red"}, "colour: Extra inputs"),
+        ({"causes": [{"id": "a", "says": "Off.", "any": ["("]}]}, "is no pattern"),
+        ({"causes": [{"id": "a", "says": "Off.", "any": ["x*"]}]}, "stands in any text at all"),
+        ({"distractors": [{"id": "d", "any": ["graphs"]}]}, "stands in what the true cause a says"),
+        (
+            {"evidence": [{"id": "r", "kind": "source", "package": "sglang", "path": "no/such.py"}]},
+            "has no file that ends in no/such.py",
+        ),
+        (
+            {
+                "evidence": [
+                    {
+                        "id": "r",
+                        "kind": "source",
+                        "package": "sglang",
+                        "path": "model_executor/model_runner.py",
+                        "symbol": "ModelRunner.no_such",
+                    }
+                ]
+            },
+            "defines no ModelRunner.no_such",
+        ),
+    ],
+)
+def test_check_tells_what_is_wrong_with_a_case(
+    more: dict[str, Any], says: str | None, tmp_path: Path
+) -> None:
+    file = bad_case(tmp_path, **more)
+    done = leadline("case", "check", str(file), "--json")
+    (problems,) = json.loads(done.stdout)["problems"].values()
+    assert done.returncode == (1 if says else 0), done.stdout
+    assert says is None or any(says in one for one in problems), problems
+
+
+def test_our_own_cases_have_nothing_wrong_that_a_program_can_see() -> None:
+    found = case_check.check(cases.names(), Settings().cache_dir)
+    assert found and not [text for texts in found.values() for text in texts]
+
+
+def test_a_scenario_beside_its_case_is_found_from_anywhere(tmp_path: Path) -> None:
+    file = bad_case(tmp_path, scenario="../scenarios/mine.yaml")
+    assert cases.load(str(file)).scenario == str(tmp_path.parent / "scenarios" / "mine.yaml")
