@@ -17,6 +17,10 @@ ABSENT = {names!r}
 
 class Anything(type):
     def __getattr__(cls, name):
+        if name == "__get_pydantic_core_schema__":
+            from pydantic_core import core_schema
+
+            return lambda *given, **named: core_schema.any_schema()
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
         return Anything(name, (), {{}})
@@ -76,7 +80,7 @@ _ABSENT = [
     *("sgl_kernel", "deep_gemm", "triton_kernels", "flashinfer", "torchao", "xgrammar", "outlines"),
     *("outlines_core", "llguidance", "decord", "av", "nvtx", "soundfile", "torchcodec", "torch_memory_saver"),
     *("cutlass", "cuda", "torchaudio", "quack", "tvm_ffi", "tilelang", "flash_mla", "easydict"),
-    *("openai_harmony", "deep_ep", "tokenspeed_mla", "humming"),
+    *("openai_harmony", "deep_ep", "tokenspeed_mla", "humming", "cbor2", "cachetools", "cpuinfo", "blake3"),
 ]
 _SMI = """#!/bin/sh
 case "$*" in
@@ -89,8 +93,8 @@ esac
 """
 
 
-def build(folder: Path, packages: Path) -> Path:
-    """Return an interpreter in ``folder`` that sees the packages of another one's site-packages."""
+def build(folder: Path, *packages: Path) -> Path:
+    """Return an interpreter in ``folder`` that sees the packages in other folders, the first first."""
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     site = folder / "lib" / version / "site-packages"
     site.mkdir(parents=True)
@@ -99,7 +103,7 @@ def build(folder: Path, packages: Path) -> Path:
     (programs / "nvidia-smi").write_text(_SMI)
     (programs / "nvidia-smi").chmod(0o755)
     (site / "engine_stubs.py").write_text(_STUBS.format(names=set(_ABSENT), programs=str(programs)))
-    (site / "engine.pth").write_text(f"{packages}\nimport engine_stubs\n")
+    (site / "engine.pth").write_text("".join(f"{one}\n" for one in packages) + "import engine_stubs\n")
     binary = folder / "bin" / "python3"
     binary.parent.mkdir()
     base = Path(sys.base_prefix) / "bin" / version

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -61,6 +61,8 @@ def spellings_of(definitions: Mapping[str, Definition], engine: Engine) -> dict[
     """Return every option string of a version; of settings that share one, the first has it."""
     found = {text: Spelling(text, None) for text in _HELP} if is_argparse(engine) else {}
     for definition in definitions.values():
+        if definition.kind != "field":
+            continue
         for text in definition.flags:
             found.setdefault(text, Spelling(text, definition))
         for text in definition.negative_flags:
@@ -196,7 +198,7 @@ def engine_words(argv: Sequence[str]) -> tuple[str, list[str]]:
             return "sglang.launch_server", list(argv[place + 1 :])
         if module.startswith("vllm.entrypoints"):
             return module, list(argv[place + 1 :])
-        if word == "serve" and place and argv[place - 1].rpartition("/")[2] in ("sglang", "vllm"):
+        if word == "serve" and (not place or argv[place - 1].rpartition("/")[2] in ("sglang", "vllm")):
             return "serve", list(argv[place + 1 :])
         if place and word.startswith("--") and not _is_program(argv[0]):
             break
@@ -210,8 +212,3 @@ def _is_program(word: str) -> bool:
         not word.startswith("-")
         and re.search(r"(python|llama-server|ollama|text-generation-launcher)", word) is not None
     )
-
-
-def flags_of(given: Iterable[Given]) -> Iterator[str]:
-    """Yield every option as it was written."""
-    yield from (one.word for one in given)
