@@ -248,6 +248,14 @@ def test_the_step_that_surely_happened_gives_the_value() -> None:
     assert found.log.endswith("incompatible with overlap schedule.")
 
 
+def test_a_step_that_only_may_have_happened_is_named_when_no_other_can_give_the_value() -> None:
+    first, second = step("overwrite", 2, "unknown"), step("overwrite", 4, "unknown")
+    assert row(Effective("page_size", False, steps=(first, second)), says=2).step is first
+    both = Effective("page_size", False, steps=(first, step("overwrite", 2, "unknown")))
+    assert row(both, says=2).kind == "not explained"
+    assert row(Effective("page_size", False, steps=(first, second)), says=8).kind == "not explained"
+
+
 def test_the_engines_own_word_wins_and_the_disagreement_is_shown() -> None:
     found = row(Effective("pp_size", True, 1), says=8)
     assert (found.value, found.disagrees, found.differs) == (8, True, True)
@@ -266,4 +274,6 @@ def test_a_line_of_the_log_is_found_by_the_longest_plain_part_of_its_message() -
     assert log_line("{name} parallelism is incompatible with overlap schedule.", LOG).startswith(
         "x python[7]"
     )
+    assert log_line("Pipeline is incompatible with overlap schedule.", LOG).startswith("x python[7]")
     assert log_line("%s", LOG) == "" and log_line("never {x} logged here", LOG) == ""
+    assert log_line("Pipeline parallelism is incompatible with schedule. twice", LOG) == ""

@@ -24,6 +24,8 @@ Kind = Literal[
 ]
 """How a value came about; ``not explained``: the engine says it, and no step of the source gives it."""
 _LITERAL: Final = re.compile(r"\{[^{}]*\}|%[-+ #0-9.*]*[a-zA-Z%]")
+_FILLED: Final = 4
+"""Words that a value in a message may have."""
 _LONG: Final = 12
 """A text of a log line that is shorter could be anything."""
 
@@ -102,7 +104,7 @@ def _difference(
 ) -> Difference:
     known = word is not None or (effective is not None and effective.known)
     value = word.value if word is not None else effective.value if effective is not None else None
-    step = _step_of(effective, value, known)
+    step = _step_of(effective, value, told=word is not None) if known else None
     default_known = definition is not None and definition.default_known
     default = definition.default if definition is not None and default_known else None
     # A value that was asked for, or is the default with nothing asked, is not what an assignment made of it.
@@ -140,15 +142,21 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def _step_of(effective: Effective | None, value: Any, known: bool) -> DerivationStep | None:
-    """Return the step that gives the value: the last one that surely happened, else the last."""
-    perhaps: DerivationStep | None = None
-    for step in reversed(effective.steps if effective is not None and known else ()):
-        gives = step.known and same(step.value, value)
+def _step_of(effective: Effective | None, value: Any, *, told: bool) -> DerivationStep | None:
+    """Return the step that surely gives the value: the last sure one, or the only one that can be it."""
+    perhaps: list[DerivationStep] = []
+    for step in reversed(effective.steps if effective is not None else ()):
+        fits = not step.known or same(step.value, value)
         if _sure(step):  # nothing before it counts
-            return step if gives or not step.known else perhaps
-        perhaps = perhaps or (step if gives else None)
-    return perhaps
+            return step if fits and (step.known or not perhaps) else _only(perhaps, told)
+        if fits:
+            perhaps.append(step)
+    return _only(perhaps, told)
+
+
+def _only(perhaps: Sequence[DerivationStep], told: bool) -> DerivationStep | None:
+    """Return the one step that may have given a value which the engine tells."""
+    return perhaps[0] if told and len(perhaps) == 1 else None
 
 
 def _sure(step: DerivationStep) -> bool:
@@ -193,12 +201,31 @@ def _by_place(asked: Asked) -> Kind:
 
 
 def log_line(message: str, log: str) -> str:
-    """Return the line of a log that a message of the source made; empty when none is there."""
-    parts = sorted(_LITERAL.sub("\n", message).split("\n"), key=len, reverse=True)
-    text = parts[0].strip().strip("\"'").strip() if parts else ""
-    if len(text) < _LONG:
+    """Return the line of a log that a message of the source made; empty when none is there.
+
+    The values that a message is filled with may be missing in it, or stand as ``{name}`` or ``%s``.
+    """
+    words = _LITERAL.sub(" ", message).split()
+    if len(" ".join(words)) < _LONG or len(words) < 3:
         return ""
-    return next((line.strip() for line in log.splitlines() if text in line), "")
+    return next((line.strip() for line in log.splitlines() if _made_of(words, line)), "")
+
+
+def _made_of(words: Sequence[str], line: str) -> bool:
+    """Tell whether a line holds the words in their order, with few others between them."""
+    if words[0] not in line or words[-1] not in line:
+        return False
+    there = line.split()
+    for start in (at for at, word in enumerate(there) if word == words[0]):
+        at = start
+        for word in words[1:]:
+            after = there[at + 1 : at + 2 + _FILLED]
+            if word not in after:
+                break
+            at += 1 + after.index(word)
+        else:
+            return True
+    return False
 
 
 def contradicts(name: str, value: Any, seen: Seen) -> bool:

@@ -81,6 +81,7 @@ def _setting(name: str, one: Mapping[str, Any]) -> Iterator[str]:
         yield from _wrapped(f"observed: {seen['text']} ({seen['source']})", "  ", "    ")
     if log := one.get("log"):
         yield from _wrapped(f"log: {log}", "  ", "    ")
+    yield from (f"  {line}" for line in _given(one))
     yield from _derivation(one["steps"])
     yield from _overwrites(name, one.get("overwrites", ()))
     yield from _readers(one.get("readers", ()))
@@ -215,6 +216,14 @@ def _table(settings: Mapping[str, Any]) -> Iterator[str]:
         yield from _wrapped(f"{len(unknown)} cannot be told: {', '.join(unknown)}", "", "  ")
 
 
+def _given(one: Mapping[str, Any]) -> Iterator[str]:
+    """Say which assignment gave a value that only the engine tells, or which ones may have."""
+    if given := one.get("given_by"):
+        yield f"set at {_short(given)}"
+    for place in one.get("perhaps_by", ()):
+        yield f"perhaps set at {_short(place)}"
+
+
 def _differs(one: Mapping[str, Any]) -> bool:
     return bool(one["class"] not in ("default", "unknown") or one.get("disagrees") or one.get("contradicted"))
 
@@ -226,10 +235,7 @@ def _reasons(one: Mapping[str, Any]) -> Iterator[str]:
     for step in one["steps"]:
         if step.get("decides") and step["cite"] and "override" in one["class"]:
             yield f"{step['text']} [{_short(step['cite'])}]"
-    if given := one.get("given_by"):
-        yield f"set at {_short(given)}"
-    if perhaps := one.get("perhaps_by"):
-        yield f"perhaps set at {', '.join(map(_short, perhaps))}"
+    yield from _given(one)
     if one.get("log"):
         yield f"log: {one['log'][:160]}"
     if one.get("disagrees"):

@@ -8,7 +8,7 @@ from typing import Any
 from tools.definitions import HIDDEN, is_secret
 from tools.launch_line import mask
 from tools.settings import subject as subjects
-from tools.settings.difference import Difference, same
+from tools.settings.difference import Difference, log_line, same
 from tools.settings.judging import Judging
 from tools.settings.overwrites import Overwrite, overwrites, overwrites_of
 from tools.settings.problems import shown
@@ -119,7 +119,7 @@ def setting_view(subject: Subject, name: str, *, whole: bool) -> dict[str, Any]:
     view["definition"] = _definition(definition) if definition is not None else None
     if whole:
         view["overwrites"] = _overwrites(subject, name)
-        _explain(view, view["overwrites"])
+        _explain(view, view["overwrites"], subject.evidence.log)
         view["readers"] = _readers(subject, name)
     return view
 
@@ -247,10 +247,10 @@ def _explain_all(subject: Subject, settings: dict[str, dict[str, Any]]) -> None:
         return
     judging = Judging(subject.tree, subject.evaluation)
     for name, found in overwrites_of(subject.tree, names).items():
-        _explain(settings[name], [_overwrite(one, judging) for one in found])
+        _explain(settings[name], [_overwrite(one, judging) for one in found], subject.evidence.log)
 
 
-def _explain(view: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+def _explain(view: dict[str, Any], rows: list[dict[str, Any]], log: str) -> None:
     """Class a value that only the engine tells by the assignments that happen, or name those that may."""
     if view["class"] != "not explained":
         return
@@ -262,11 +262,18 @@ def _explain(view: dict[str, Any], rows: list[dict[str, Any]]) -> None:
         and (not row["known"] or same(row["value"], view["value"]))
     ]
     giving = [row for row in fitting if row["result"] == "fires"]
-    if giving:
+    told = [(row, line) for row in fitting if (line := log_line(row["logged"] or "", log))]
+    if len(told) == 1:  # the engine's log says which one it was
+        view |= {"class": "logged override", "given_by": told[0][0]["cite"], "log": told[0][1]}
+    elif giving:
         view["class"] = "logged override" if giving[-1]["logged"] else "silent override"
         view["given_by"] = giving[-1]["cite"]
     elif fitting:
-        view["perhaps_by"] = [row["cite"] for row in fitting[-3:]]
+        fitting.sort(key=lambda row: len([c for c in row["conditions"] if c["verdict"] == "unknown"]))
+        view["perhaps_by"] = [row["cite"] for row in fitting[:3]]
+    for step in view["steps"]:
+        if step["cite"] == view.get("given_by", ""):
+            step["decides"] = True
 
 
 def _overwrite(one: Overwrite, judging: Judging) -> dict[str, Any]:
