@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from settings_small import SmallTree, given, settled
 
+from tests.settings_small import SmallTree, given, settled
 from tools.settings.judging import Judging, judged
 from tools.settings.overwrites import Overwrite, overwrites, overwrites_of
 from tools.settings.types import Condition, Evaluation

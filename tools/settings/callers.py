@@ -17,6 +17,8 @@ from tools.settings.trees import cite
 from tools.settings.types import Cite, SourceTree
 
 MOST_SITES: Final = 6
+MOST_FILES: Final = 40
+"""A name that more files hold is too common to follow."""
 MOST_DEPTH: Final = 6
 MOST_PATHS: Final = 8
 _ROOTS: Final = frozenset(
@@ -125,13 +127,27 @@ class Callers:
             found[unit] += self._in_file(unit, word, unit.path, self._tree.read(unit.path) or b"")
             if not found[unit] or not (word.startswith("_") or unit.cls in self._profile.classes):
                 far[unit] = word
-        others = self._tree.mentions(sorted(set(far.values()))) if far else {}
-        for path in filter(self._profile.serves, others):
-            for unit, word in far.items():
-                if path != unit.path and len(found[unit]) <= MOST_SITES and word.encode() in others[path]:
-                    found[unit] += self._in_file(unit, word, path, others[path])
+        files = self._files(set(far.values())) if far else {}
+        for unit, word in far.items():
+            named = files[word] if len(files[word]) <= MOST_FILES else []
+            for path in named:
+                if path != unit.path and len(found[unit]) <= MOST_SITES:
+                    data = self._tree.read(path) or b""
+                    found[unit] += self._in_file(unit, word, path, data)
         for unit, calls in found.items():
-            self._direct[_key(unit)] = calls[:MOST_SITES], len(calls) <= MOST_SITES and bool(_word(unit))
+            every = len(calls) <= MOST_SITES and len(files.get(far.get(unit, ""), ())) <= MOST_FILES
+            self._direct[_key(unit)] = calls[:MOST_SITES], every and _word(unit) is not None
+
+    def _files(self, words: set[str]) -> dict[str, list[str]]:
+        """Return the files of serving processes that hold each word."""
+        files: dict[str, list[str]] = {word: [] for word in words}
+        encoded = [(word, word.encode()) for word in sorted(words)]
+        for path, data in self._tree.mentions(sorted(words)).items():
+            if self._profile.serves(path):
+                for word, wanted in encoded:
+                    if wanted in data:
+                        files[word].append(path)
+        return files
 
     def _in_file(self, unit: Unit, word: str, path: str, data: bytes) -> Iterator[Call]:
         for hit in outline(data).hits({word}):

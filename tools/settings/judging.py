@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal
@@ -17,8 +18,9 @@ from tools.settings.copies import kept_as
 from tools.settings.needs import Need
 from tools.settings.overwrites import Overwrite
 from tools.settings.reach import profile_of, reached, slots_of
+from tools.settings.readers import Reader
 from tools.settings.resolving import resolving
-from tools.settings.types import Cite, Condition, Evaluation, SourceTree, Truth
+from tools.settings.types import Cite, Condition, Effective, Evaluation, SourceTree, Truth
 
 Result = Literal["fires", "cannot fire", "unknown"]
 Fallback = Callable[[Need], tuple[Truth, str] | None]
@@ -47,6 +49,7 @@ class Judging:
         self._slots = slots_of(tree, self._profile, evaluation.settings)
         self._evaluation = evaluation
         self._fallback = fallback
+        self._copies: dict[str, Truth] = {}
         self._lines: dict[str, list[int]] = {}
         for path, line in evaluation.reached:
             self._lines.setdefault(path, []).append(line)
@@ -82,6 +85,31 @@ class Judging:
                 return Condition(need.text, other[0], other[1], need.cite)
         return Condition(need.text, found.verdict, found.because, need.cite, found.needs)
 
+    def truth(self, need: Need, name: str, value: object) -> Truth:
+        """Judge a condition as if a setting had another value."""
+        return self._supposing({name: value}).condition(need).verdict
+
+    def supposed(self, reader: Reader, test: ast.expr, value: object) -> Truth:
+        """Judge the test that a setting is read in as if the setting had a value; the rest is as in force."""
+        supposing = self._supposing({reader.name: value})
+        need = Need("", reader.cite.path, 0, 0, reader.cite, test, reader.way, reader.module)
+        if reader.through is not None and reader.source is not None:
+            source = Need("", reader.cite.path, 0, 0, reader.cite, reader.source, reader.way, reader.module)
+            supposing._copies = {reader.through: supposing._truth(reader.source, source).verdict}
+        return supposing._truth(test, need).verdict
+
+    def settings_in(self, need: Need) -> list[str]:
+        """Return the settings that a condition reads."""
+        parts = (node for node in ast.walk(need.node) if isinstance(node, ast.expr))
+        return list(dict.fromkeys(name for part in parts if (name := self.setting(part, need))))
+
+    def _supposing(self, values: Mapping[str, object]) -> Judging:
+        settings = {**self._evaluation.settings}
+        settings |= {name: Effective(name, True, value) for name, value in values.items()}
+        other = copy(self)
+        other._evaluation = Evaluation(settings, self._evaluation.accepted)
+        return other
+
     def _way(self, path: CallPath) -> tuple[list[Condition], bool]:
         conditions: list[Condition] = []
         for call in path.calls:
@@ -100,6 +128,9 @@ class Judging:
         return [Condition("the statement is reached", "false", "the function ends or branches before", cite)]
 
     def _truth(self, node: ast.expr, need: Need) -> Condition:
+        kept = self._copies.get(ast.unparse(node)) if self._copies else None
+        if kept is not None:
+            return Condition(need.text, kept, "by what it is a copy of", need.cite)
         met = self._met(node, need)
         if met is not None and met.verdict != "unknown":
             return met

@@ -20,7 +20,7 @@ from tools.settings.effects import (
     source_of,
 )
 from tools.settings.needs import Unit, unit_of
-from tools.settings.reach import Profile, Slots, profile_of, reached, slots_of
+from tools.settings.reach import Profile, Reached, Slots, profile_of, reached, slots_of
 from tools.settings.resolving import resolving
 from tools.settings.trees import cite
 from tools.settings.types import Cite, SourceTree
@@ -135,9 +135,19 @@ def _read(profile: Profile, slots: Slots, hit: Hit) -> str | None:
         if node.value != hit.word or getattr(call.func, "id", "") != "getattr" or hit.way[-1].index != 1:
             return None
         found = reached(profile, call.args[0], hit.way, hit.module)
+    elif isinstance(node, ast.JoinedStr):
+        found = _formatted(profile, node, hit)
     else:
         return None
     return slots[hit.word].get(found.cls) if found is not None else None
+
+
+def _formatted(profile: Profile, text: ast.JoinedStr, hit: Hit) -> Reached | None:
+    """Return what holds an attribute that a formatted text shows; positions in these are not reliable."""
+    for node in ast.walk(text):
+        if isinstance(node, ast.Attribute) and node.attr == hit.word:
+            return reached(profile, node.value, hit.way, hit.module)
+    return None
 
 
 def _expression(way: list[Step]) -> list[Step]:
