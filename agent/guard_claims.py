@@ -11,6 +11,7 @@ import operator
 import re
 import textwrap
 import warnings
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -153,7 +154,7 @@ def _way_to(source: Source, line: int) -> list[tuple[ast.AST, str, ast.AST]]:
                 (node, name, child)
                 for name, value in ast.iter_fields(node)
                 if isinstance(value, list)
-                for child in value
+                for child in _from_line(source, value, line)
                 if isinstance(child, ast.stmt | ast.excepthandler | ast.match_case)
                 and _holds(source, child, line)
             ),
@@ -163,6 +164,13 @@ def _way_to(source: Source, line: int) -> list[tuple[ast.AST, str, ast.AST]]:
             return way
         way.append(step)
         node = step[2]
+
+
+def _from_line(source: Source, nodes: list[ast.AST], line: int) -> list[ast.AST]:
+    """Return the nodes of a list that do not end before a line; statements are in the order of theirs."""
+    if not nodes or not isinstance(nodes[0], ast.stmt):
+        return nodes
+    return nodes[bisect_left(nodes, line, key=lambda node: source.lines(node)[1]) :]
 
 
 def _holds(source: Source, node: ast.AST, line: int) -> bool:

@@ -55,7 +55,7 @@ class Draft:
     def __init__(self, ledger: Ledger, store: ArtifactStore) -> None:
         self._ledger = ledger
         self._texts = StoredTexts(store)
-        self._hypotheses = {name: item.model_copy(deep=True) for name, item in ledger.hypotheses.items()}
+        self._hypotheses = dict(ledger.hypotheses)
         self._evidence = dict(ledger.evidence)
         self._events: list[Event] = []
         self._said: list[dict[str, Any]] = []
@@ -106,6 +106,8 @@ class Draft:
                 f"there is no hypothesis {update.id}; known: {', '.join(self._hypotheses) or 'none'}"
             )
         item = self._hypotheses[update.id]
+        item = item.model_copy(update={"links": [*item.links]})
+        self._hypotheses[update.id] = item
         if update.rank is not None:
             item.rank = update.rank
         for given in update.evidence:
@@ -162,7 +164,7 @@ class Draft:
         if absent and not ref.complete:
             raise ToolError(f"{ref.handle} is not complete: nothing can be shown absent in it")
         cite = Cite(artifact=given.artifact, quote=given.quote, lines=given.lines)
-        cited = citation(ref, self._texts.places(ref, cite)[0])
+        cited = citation(ref, self._texts.first(ref, cite))
         if absent and given.lines is not None:
             first, last = max(given.lines[0], text.first_line), min(given.lines[1], text.last_line)
             cited = cited.model_copy(update={"lines": (first, last)})

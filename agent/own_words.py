@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 from agent.quotes import collapse
@@ -47,10 +48,7 @@ def refuse_own_words(tool: str, ref: ArtifactRef, quote: str) -> None:
     if tool not in _COMMANDS:
         return
     command = ref.label.removesuffix(_STDERR)
-    try:
-        stages = [stage.argv for stage in parse(command)]
-    except Unreadable:
-        stages = []
+    stages = _stages(command)
     if any(_speaks(argv) for argv in stages) or _OWN_PROCESS.search(command):
         raise ToolError(f"{ref.handle}: `{command}` can print words of its own, so it is no evidence")
     names = {argv[0].rsplit("/", 1)[-1] for argv in stages}
@@ -59,6 +57,15 @@ def refuse_own_words(tool: str, ref: ArtifactRef, quote: str) -> None:
     words = collapse(" ".join(word for argv in stages for word in argv))
     if collapse(quote) in words or collapse(quote) in collapse(command):
         raise ToolError(f"{ref.handle}: the quote stands in the command itself; cite what the host says")
+
+
+@lru_cache(maxsize=256)
+def _stages(command: str) -> tuple[Sequence[str], ...]:
+    """Return the words of each command of a pipeline, none where it is more than that."""
+    try:
+        return tuple(stage.argv for stage in parse(command))
+    except Unreadable:
+        return ()
 
 
 def _speaks(argv: Sequence[str]) -> bool:

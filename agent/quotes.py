@@ -10,9 +10,10 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
-from itertools import accumulate, count
+from functools import cached_property, lru_cache
+from itertools import accumulate, count, islice
 from operator import add
+from typing import NoReturn
 
 from agent.state import Citation, Cite
 from tools.artifacts import ArtifactStore
@@ -88,26 +89,30 @@ class StoredText:
 
     def between(self, first: int, last: int) -> str:
         """Return the lines from ``first`` to ``last``, both included, as far as they are kept."""
+        return self.raw[slice(*self._extent(first, last))]
+
+    def _extent(self, first: int, last: int) -> tuple[int, int]:
+        """Return where lines begin and end in the text."""
         begin, end = first - self.first_line, last - self.first_line + 1
         if begin >= len(self._line_starts) or end <= 0:
-            return ""
+            return 0, 0
         stop = self._line_starts[end] if end < len(self._line_starts) else len(self.raw)
-        return self.raw[self._line_starts[max(begin, 0)] : stop]
+        return self._line_starts[max(begin, 0)], stop
 
     def _line_of(self, position: int) -> int:
         return bisect_right(self._line_starts, position) - 1 + self.first_line
 
-    def find(self, quote: str) -> Iterator[Found]:
-        """Yield every place where ``quote`` stands, in order."""
+    def find(self, quote: str, lines: tuple[int, int] | None = None) -> Iterator[Found]:
+        """Yield every place where ``quote`` stands, in order; with ``lines`` those that lie in them."""
         words = _TOKEN.findall(quote)
         if not words:
             return
         wanted = re.compile(_GAP.join(map(re.escape, words)))
-        match = wanted.search(self.raw)
-        while match is not None:
+        place, stop = self._extent(*lines) if lines is not None else (0, len(self.raw))
+        while (match := wanted.search(self.raw, place, stop)) is not None:
             if not cuts_word(self.raw, *match.span()):
                 yield self._found(*match.span())
-            match = wanted.search(self.raw, match.start() + 1)
+            place = match.start() + 1
 
     def _found(self, begin: int, stop: int) -> Found:
         return Found(
@@ -130,6 +135,33 @@ class StoredText:
         return (at + self.first_line, _shown(lines[at])) if best else None
 
 
+_KEPT_BYTES = 1 << 20
+"""Larger texts are not kept for those who read them next."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """Stand for what was read and found to have its digest."""
+
+    sha256: str
+    first_line: int
+    data: bytes = field(compare=False)
+
+
+def _text(data: bytes, ref: ArtifactRef) -> StoredText:
+    return (
+        StoredText(data, ref.first_line)
+        if len(data) > _KEPT_BYTES
+        else _kept_text(_Read(ref.sha256, ref.first_line, data))
+    )
+
+
+@lru_cache(maxsize=8)
+def _kept_text(read: _Read) -> StoredText:
+    """Return the text of an artifact: the calls of an investigation cite the same few again and again."""
+    return StoredText(read.data, read.first_line)
+
+
 class StoredTexts:
     """Read artifacts as text, each once; a changed or missing one is a `ToolError`."""
 
@@ -142,33 +174,43 @@ class StoredTexts:
         key = (ref.sha256, ref.first_line)
         if key not in self._texts:
             try:
-                self._texts[key] = StoredText(self._store.get(ref.sha256), ref.first_line)
+                self._texts[key] = _text(self._store.get(ref.sha256), ref)
             except KeyError as error:
                 raise ToolError(f"the output behind {ref.handle} is no longer stored") from error
             except ValueError as error:
                 raise ToolError(f"the output behind {ref.handle} was changed on disk") from error
         return self._texts[key]
 
+    def first(self, ref: ArtifactRef, cite: Cite) -> Found:
+        """Return the first of the places of the quote."""
+        return next(self.each(ref, cite))
+
     def places(self, ref: ArtifactRef, cite: Cite) -> list[Found]:
         """Return every place of the quote, inside the lines if given; `ToolError` when there is none."""
-        text = self.of(ref)
+        return list(self.each(ref, cite))
+
+    def each(self, ref: ArtifactRef, cite: Cite) -> Iterator[Found]:
+        """Yield the places of the quote as they are found; raise `ToolError` when there is none."""
+        found = self.of(ref).find(cite.quote, cite.lines)
+        place = next(found, None)
+        if place is None:
+            self._refuse(ref, cite)
+        yield place
+        yield from found
+
+    def _refuse(self, ref: ArtifactRef, cite: Cite) -> NoReturn:
+        """Say why a quote is not where it should be."""
         if not collapse(cite.quote):
             raise ToolError("the quote is empty; cite some words of the output")
-        found = list(text.find(cite.quote))
+        text = self.of(ref)
+        found = list(islice(text.find(cite.quote), 5))
         if not found:
             near = text.nearest(cite.quote)
             hint = f"; nearest is line {near[0]}: {near[1]}" if near else ""
             raise ToolError(f"the quote is not in {cite.artifact}{hint}")
-        if cite.lines is None:
-            return found
-        first, last = cite.lines
-        inside = [place for place in found if first <= place.lines[0] and place.lines[1] <= last]
-        if not inside:
-            lines = ", ".join(_span(place.lines) for place in found[:5])
-            raise ToolError(
-                f"the quote is in {cite.artifact}, but at line {lines}, not in {_span(cite.lines)}"
-            )
-        return inside
+        assert cite.lines is not None
+        lines = ", ".join(_span(place.lines) for place in found)
+        raise ToolError(f"the quote is in {cite.artifact}, but at line {lines}, not in {_span(cite.lines)}")
 
 
 def _shown(line: str) -> str:

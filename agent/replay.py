@@ -30,6 +30,7 @@ from agent.models.replay import (
 )
 from agent.ports import Ports
 from agent.session import Session
+from agent.transcript import as_it_is
 from tools.artifacts import ArtifactStore
 from tools.contract import Args, ArtifactRef, Result, Tool, ToolContext, ToolError
 
@@ -113,7 +114,7 @@ async def replay(
             recording.started.symptom,
             recording.started.mode,
             tools=recorded_tools(recording, store, tools if tools is not None else _registry()),
-            redact=lambda data: data,  # everything was redacted when it was recorded
+            redact=as_it_is,
             ports=dataclasses.replace(Ports.real(), told=told),
             recorded_outputs=store,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import sys
@@ -41,6 +42,11 @@ _NOTHING_NEW = (ToolStarted, BudgetUsed)
 
 _LEDGER_EVENTS = (EvidenceAdded, HypothesisMoved, ChangeMoved, ConclusionChecked)
 """What one call of the ledger writes together with its result."""
+
+
+def as_it_is(data: bytes) -> bytes:
+    """Redact nothing: for a transcript of what was redacted when it was recorded."""
+    return data
 
 
 class Transcript:
@@ -117,7 +123,7 @@ class Transcript:
 
     def _clean(self, event: Event) -> tuple[Event, bytes]:
         data = clean = event.model_dump(mode="json")
-        if not isinstance(event, _NOTHING_NEW):
+        if self._redact is not as_it_is and not isinstance(event, _NOTHING_NEW):
             clean = mask(data, self._redact, keep=OURS)
         if clean is not data:
             event = event_adapter.validate_python(clean)
@@ -167,7 +173,20 @@ def read_events(path: Path) -> list[Event]:
         raise TranscriptError(f"cannot read {path}: {error.strerror}", do="name a transcript file") from error
     if not raw.endswith(b"\n"):
         raise TranscriptError(f"{path}: the last line is torn", do="resume its thread, which mends it")
-    return list(parse_lines(raw.split(b"\n")[:-1], path))
+    with not_collecting():
+        return list(parse_lines(raw.split(b"\n")[:-1], path))
+
+
+@contextlib.contextmanager
+def not_collecting() -> Iterator[None]:
+    """Keep the garbage collector away while many objects without cycles come to be."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def peek_events(path: Path) -> list[Event]:
@@ -243,23 +262,20 @@ def _whole(raw: bytes, path: Path) -> tuple[list[Event], int]:
 
 def parse_lines(lines: Iterable[bytes | dict[str, Any]], path: Path) -> Iterator[Event]:
     """Yield the events of whole lines, or of what stands in them; `TranscriptError` names line and field."""
+    from_json, from_python = event_adapter.validator.validate_json, event_adapter.validator.validate_python
     for number, line in enumerate(lines, 1):
-        where = f"{path}:{number}"
         if number == 1:
-            _refuse_newer(line, where)
+            _refuse_newer(line, f"{path}:1")
         try:
-            if isinstance(line, bytes):
-                event = event_adapter.validate_json(line)
-            else:
-                event = event_adapter.validate_python(line)
+            event: Event = from_json(line) if isinstance(line, bytes) else from_python(line)
         except ValidationError as error:
             first = error.errors()[0]
             field = ".".join(str(part) for part in first["loc"][1:]) or "line"
-            raise TranscriptError(f"{where}: {field}: {first['msg']}") from error
+            raise TranscriptError(f"{path}:{number}: {field}: {first['msg']}") from error
         if event.seq != number - 1:
-            raise TranscriptError(f"{where}: seq: {event.seq} where {number - 1} was due")
+            raise TranscriptError(f"{path}:{number}: seq: {event.seq} where {number - 1} was due")
         if isinstance(event, Started) != (number == 1):
-            raise TranscriptError(f"{where}: type: a transcript has one `started`, on its first line")
+            raise TranscriptError(f"{path}:{number}: type: a transcript has one `started`, on its first line")
         yield event
 
 

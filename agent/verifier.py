@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any, assert_never
 
@@ -133,15 +133,20 @@ class _Verifier:
             raise ToolError(f"{handle} was returned by no finished call of this investigation")
         return ref
 
-    def _places(self, cite: Cite) -> tuple[ArtifactRef, list[Found]]:
+    def _places(self, cite: Cite) -> tuple[ArtifactRef, Iterator[Found]]:
         ref = self._ref(cite.artifact)
         refuse_own_words(self._calls[ref.handle.split(".")[0]].tool, ref, cite.quote)
-        return ref, self._texts.places(ref, cite)
+        return ref, self._texts.each(ref, cite)
+
+    def _listed(self, cite: Cite) -> tuple[ArtifactRef, list[Found]]:
+        ref, places = self._places(cite)
+        return ref, list(places)
 
     def _found(self, cite: Cite) -> Found:
         ref, places = self._places(cite)
-        self._cited.append(citation(ref, places[0]))
-        return places[0]
+        place = next(places)
+        self._cited.append(citation(ref, place))
+        return place
 
     def _setting(self, claim: SettingClaim) -> None:
         ref, _ = self._value(claim.name, claim.value, claim.cite)
@@ -167,11 +172,11 @@ class _Verifier:
     def _guard(self, claim: GuardClaim) -> None:
         if claim.statement.artifact != claim.condition.artifact:
             raise ToolError("statement and condition are cited from different outputs; cite one file")
-        ref, statements = self._places(claim.statement)
+        ref, statements = self._listed(claim.statement)
         if len(statements) > 1:
             lines = ", ".join(str(place.lines[0]) for place in statements[:8])
             raise ToolError(f"the statement stands at lines {lines} of {ref.handle}; say which with `lines`")
-        _, conditions = self._places(claim.condition)
+        _, conditions = self._listed(claim.condition)
         source = self._source(ref)
         guarding = [
             (guard, place)

@@ -56,7 +56,7 @@ class _Finder:
         for ref in outputs_named(given.seen_in, self._ctx.artifacts, self._texts):
             try:
                 refuse_own_words("bash", ref, given.quote)
-                place = self._texts.places(ref, Cite(artifact=ref.handle, quote=given.quote))[0]
+                place = self._texts.first(ref, Cite(artifact=ref.handle, quote=given.quote))
             except ToolError:
                 continue
             cited = await self._in_file(ref, place, given) or citation(ref, place)

@@ -158,7 +158,9 @@ def loads(text: str | bytes, lookup: Lookup) -> Any:
                 return dict(value)
         return found
 
-    return json.loads(text, object_hook=restore)
+    # Python code for each object takes most of the time, and few lines hold anything to restore.
+    packed = b'"$' in text if isinstance(text, bytes) else '"$' in text
+    return json.loads(text, object_hook=restore) if packed else json.loads(text)
 
 
 def refs(packed: Any) -> Iterator[str]:

@@ -167,6 +167,8 @@ class ReplayModel:
 
 def first_difference(recorded: Any, now: Any, path: str = "") -> str:
     """Return where two JSON values first differ and how, in a line; empty when they do not."""
+    if recorded == now:
+        return ""
     if isinstance(recorded, dict) and isinstance(now, dict):
         for key in dict.fromkeys([*recorded, *now]):
             if found := first_difference(recorded.get(key), now.get(key), f"{path}.{key}".lstrip(".")):
@@ -178,7 +180,7 @@ def first_difference(recorded: Any, now: Any, path: str = "") -> str:
             if found := first_difference(before, after, f"{path}[{place}]"):
                 return found
         return ""
-    return "" if recorded == now else f"{path}: recorded {_short(recorded)}, now {_short(now)}"
+    return f"{path}: recorded {_short(recorded)}, now {_short(now)}"
 
 
 def _short(value: Any) -> str:
