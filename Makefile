@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint eval bench clean lock
+.PHONY: demo test lint eval bench releases clean lock
 
 $(STAMP): requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not ((3, 11) <= sys.version_info[:2] < (3, 14)))' || \
@@ -32,6 +32,10 @@ test: lint
 
 eval: $(STAMP)
 	$(BIN)/leadline eval --jobs 4
+
+# Every release of the engines, fetched and counted: nightly, some twenty minutes, with the network.
+releases: $(STAMP)
+	$(BIN)/python -m evals.releases
 
 bench: $(STAMP)
 	$(BIN)/python -m evals.bench

@@ -75,6 +75,11 @@ def releases(engine: str) -> dict[str, Release]:
     return {v: Release(engine, v, url, digest) for v, (url, digest) in found.items() if not _BEFORE.search(v)}
 
 
+def order(version: str) -> tuple[tuple[int, ...], str]:
+    """Return what releases are sorted by: their numbers, a post-release behind what it follows."""
+    return tuple(int(number) for number in re.findall(r"\d+", version)), version
+
+
 def folder_of(release: Release, cache_dir: Path) -> Path:
     """Return where a release lies in the cache: where the lab looks for its own, pinned packages too."""
     return cache_dir / "packages" / f"{release.engine}-{release.version}-{release.sha256[:12]}"
