@@ -114,6 +114,9 @@ def test_a_launch_line_that_the_source_refuses_is_told(package: Path, capsys: An
         ({"source": Path("/"), "argv": "'open"}, "cannot be split"),
         ({"source": Path("/"), "facts": ["colour=red"]}, "there is no fact colour"),
         ({"source": Path("/"), "environment": ["A"]}, "write NAME=VALUE"),
+        ({"host": "gpu1", "lint": True, "suspects": True}, "two questions"),
+        ({"host": "gpu1", "name": "pp_size", "lint": True}, "goes without"),
+        ({"host": "gpu1", "launch_line": "--x"}, "goes with a host and --lint"),
     ],
 )
 def test_usage_errors_name_the_option(options: dict[str, Any], says: str) -> None:
@@ -129,3 +132,18 @@ def test_a_name_that_is_no_setting_is_answered_with_the_nearest(package: Path) -
 def test_a_folder_without_an_engine_is_told(tmp_path: Path) -> None:
     with pytest.raises(LeadlineError, match="holds no sglang"):
         run(SettingsOptions(source=tmp_path, argv="--pp-size 8"))
+
+
+def test_suspects_and_lint_are_other_questions_of_the_same_line(package: Path, capsys: Any) -> None:
+    asked = {"source": package, "facts": SM120}
+    text = printed(capsys, **asked, argv=FOUNDING, suspects=True)
+    assert "disable_cuda_graph = True [off by flag]" in text
+    assert max(map(len, text.splitlines())) <= WIDTH
+    view = json.loads(printed(capsys, **asked, argv=FOUNDING + " --enforce-eager", lint=True, as_json=True))
+    (problem,) = view["problems"]
+    assert (problem["level"], problem["kind"], problem["flag"]) == (
+        "error",
+        "other_engine",
+        "--enforce-eager",
+    )
+    assert "vLLM" in printed(capsys, **asked, argv=FOUNDING + " --enforce-eager", lint=True)

@@ -181,6 +181,13 @@ def settings(
     env: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="A variable of the process.")
     ] = None,
+    suspects: Annotated[
+        bool, typer.Option("--suspects", help="List settings that leave an optimisation unused.")
+    ] = False,
+    lint: Annotated[bool, typer.Option("--lint", help="Say what is wrong with the launch line.")] = False,
+    launch_line: Annotated[
+        str | None, typer.Option(metavar="WORDS", help="With --lint: a proposed line, not the process's own.")
+    ] = None,
     json_: JsonOption = False,
 ) -> None:
     """Explain settings from the installed source: the value in force, why, and which line says so.
@@ -201,6 +208,9 @@ def settings(
             argv=argv,
             facts=set_ or [],
             environment=env or [],
+            suspects=suspects,
+            lint=lint,
+            launch_line=launch_line,
             as_json=json_,
         )
     )

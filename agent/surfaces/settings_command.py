@@ -29,6 +29,9 @@ class SettingsOptions:
     argv: str = ""
     facts: list[str] = field(default_factory=list)
     environment: list[str] = field(default_factory=list)
+    suspects: bool = False
+    lint: bool = False
+    launch_line: str | None = None
     as_json: bool = False
 
 
@@ -49,6 +52,12 @@ def _check(options: SettingsOptions) -> None:
         raise UsageError("settings: --argv, --set and --env go with --source", do="leave them out for a host")
     if options.source is not None and (options.pid or options.unit or options.stand_in):
         raise UsageError("settings: --pid, --unit and --stand-in go with a host", do="leave --source out")
+    if options.suspects and options.lint:
+        raise UsageError("settings: --suspects and --lint are two questions", do="ask one at a time")
+    if (options.suspects or options.lint) and (options.name if options.source is None else options.host):
+        raise UsageError("settings: a setting's name goes without --suspects and --lint", do="leave it out")
+    if options.launch_line is not None and (not options.lint or options.source is not None):
+        raise UsageError("settings: --launch-line goes with a host and --lint", do="with --source use --argv")
     if options.pid and options.unit:
         raise UsageError("settings: --pid and --unit name one process twice", do="give one of them")
     if options.source is not None and not options.source.is_dir():
@@ -56,9 +65,8 @@ def _check(options: SettingsOptions) -> None:
 
 
 def _of_source(options: SettingsOptions) -> dict[str, Any]:
-    from tools.settings import host_facts
+    from tools.settings import host_facts, view
     from tools.settings.subject import named, of_source, words_of
-    from tools.settings.view import source_view
 
     environment = {}
     for word in options.environment:
@@ -74,7 +82,13 @@ def _of_source(options: SettingsOptions) -> dict[str, Any]:
     # With a source, the one word that may follow is the setting: there is no host.
     setting = options.name or options.host
     subject = of_source(options.source or "", words, environment, facts)
-    return source_view(subject, [named(subject, setting)] if setting else [])
+    if options.suspects:
+        what = view.suspects_view(subject)
+    elif options.lint:
+        what = view.lint_view(subject)
+    else:
+        what = {"settings": view.settings_view(subject, [named(subject, setting)] if setting else [])}
+    return {**view.source_head(subject), **what}
 
 
 async def _of_host(options: SettingsOptions) -> dict[str, Any]:
@@ -99,7 +113,16 @@ async def _of_host(options: SettingsOptions) -> dict[str, Any]:
             progress=say,
         )
         names = [options.name] if options.name else []
-        args = Args(names=names, what="one" if names else "diff", pid=options.pid, unit=options.unit)
+        what = "suspects" if options.suspects else "lint" if options.lint else "one" if names else "diff"
+        args = Args.model_validate(
+            {
+                "names": names,
+                "what": what,
+                "pid": options.pid,
+                "unit": options.unit,
+                "launch_line": options.launch_line,
+            }
+        )
         return await full_view(context, args, options.stand_in)
 
 

@@ -12,9 +12,9 @@ from typing import Any
 from tools.contract import Host, ToolContext, ToolError
 from tools.facts import redacted
 from tools.settings import subject as subjects
+from tools.settings import view
 from tools.settings.subject import Subject
 from tools.settings.tool import Args
-from tools.settings.view import host_view, lint_view
 from tools.settings.whose import engine_pid
 
 
@@ -36,34 +36,35 @@ async def full_view(ctx: ToolContext, args: Args, stand_in: Path | None = None) 
     if args.what == "one" and not args.names:
         raise ToolError("name the settings to explain, or ask for what=diff")
     subject = await subject_of(ctx, ctx.host(args.host), args, stand_in)
-    view: dict[str, Any] = await asyncio.to_thread(_answer, subject, args)
-    clean: dict[str, Any] = redacted(view, ctx.redact)
+    answer: dict[str, Any] = await asyncio.to_thread(_answer, subject, args)
+    clean: dict[str, Any] = redacted(answer, ctx.redact)
     return clean
 
 
 def _answer(subject: Subject, args: Args) -> dict[str, Any]:
-    if args.what == "lint":
-        return {**_head(host_view(subject, [])), **lint_view(subject, args.launch_line)}
-    return host_view(subject, [subjects.named(subject, name) for name in args.names])
-
-
-def _head(view: dict[str, Any]) -> dict[str, Any]:
-    return {name: one for name, one in view.items() if name != "settings"}
+    what = view.lint_view(subject, args.launch_line) if args.what == "lint" else {}
+    if args.what == "suspects":
+        what = view.suspects_view(subject)
+    if args.what in ("one", "diff"):
+        names = [subjects.named(subject, name) for name in args.names]
+        what = {"settings": view.settings_view(subject, names)}
+    # Last, for it tells what was fetched on the way.
+    return {**view.host_head(subject), **what}
 
 
 async def bounded_view(ctx: ToolContext, args: Args) -> dict[str, Any]:
     """Explain, keep every file that is cited, and return a view that fits."""
     host = ctx.host(args.host)
-    view = await full_view(ctx, args)
+    answer = await full_view(ctx, args)
     if args.what == "diff":
-        view = _only_differences(view)
+        answer = _only_differences(answer)
     subject = await subject_of(ctx, host, args)
-    view["artifacts"] = await asyncio.to_thread(_keep, ctx, host, subject, view)
-    return fit(view, ctx.settings.view_chars)
+    answer["artifacts"] = await asyncio.to_thread(_keep, ctx, host, subject, answer)
+    return fit(answer, ctx.settings.view_chars)
 
 
-def _only_differences(view: dict[str, Any]) -> dict[str, Any]:
-    settings: dict[str, Any] = view["settings"]
+def _only_differences(answer: dict[str, Any]) -> dict[str, Any]:
+    settings: dict[str, Any] = answer["settings"]
     shown = {
         name: {key: part for key, part in one.items() if key not in ("definition", "origin")}
         for name, one in settings.items()
@@ -71,16 +72,16 @@ def _only_differences(view: dict[str, Any]) -> dict[str, Any]:
     }
     unknown = [name for name, one in settings.items() if not one["known"]]
     rest = len(settings) - len(shown)
-    return {**view, "settings": shown, "unknown": unknown, "others": f"{rest} settings are not listed"}
+    return {**answer, "settings": shown, "unknown": unknown, "others": f"{rest} settings are not listed"}
 
 
-def _keep(ctx: ToolContext, host: Host, subject: Subject, view: Mapping[str, Any]) -> dict[str, str]:
+def _keep(ctx: ToolContext, host: Host, subject: Subject, answer: Mapping[str, Any]) -> dict[str, str]:
     """Keep the cited files, the unit and the log, so that they can be quoted; return handles by path."""
     location = subject.location
     assert location is not None
     taken_at = datetime.now(UTC)
     kept: dict[str, str] = {}
-    for path in dict.fromkeys(_cited(view)):
+    for path in dict.fromkeys(_cited(answer)):
         data = subject.tree.read(path)
         if data is not None:
             folder = subject.stand_in or location.package
@@ -110,23 +111,23 @@ def _keep(ctx: ToolContext, host: Host, subject: Subject, view: Mapping[str, Any
     return kept
 
 
-def _cited(view: object) -> Iterator[str]:
-    """Yield the path of every citation in a view."""
-    if isinstance(view, Mapping):
-        for key, part in view.items():
-            if key in ("cite", "decided_at") and isinstance(part, str):
+def _cited(answer: object) -> Iterator[str]:
+    """Yield the path of every citation in an answer."""
+    if isinstance(answer, Mapping):
+        for key, part in answer.items():
+            if key in ("cite", "decided_at", "given_by", "refused_at") and isinstance(part, str):
                 yield part.rpartition("@")[0].rpartition(":")[0]
             elif key == "calls":
                 yield from (call.rpartition("@")[0].rpartition(":")[0] for call in part)
             else:
                 yield from _cited(part)
-    elif isinstance(view, list):
-        for part in view:
+    elif isinstance(answer, list):
+        for part in answer:
             yield from _cited(part)
 
 
-def _each(view: dict[str, Any], change: Callable[[dict[str, Any]], None]) -> None:
-    for one in view.get("settings", {}).values():
+def _each(answer: dict[str, Any], change: Callable[[dict[str, Any]], None]) -> None:
+    for one in answer.get("settings", {}).values():
         change(one)
 
 
@@ -178,21 +179,27 @@ _STEPS: tuple[Callable[[dict[str, Any]], None], ...] = (
 )
 
 
-def fit(view: dict[str, Any], limit: int) -> dict[str, Any]:
-    """Cut a view, least telling parts first, until it fits; what went is said."""
+def fit(answer: dict[str, Any], limit: int) -> dict[str, Any]:
+    """Cut an answer, least telling parts first, until it fits; what went is said."""
     for step in _STEPS:
-        if _size(view) <= limit:
-            return view
-        _each(view, step)
-        view["cut"] = "parts are left out; ask for fewer names"
-    settings: dict[str, Any] = view.get("settings", {})
+        if _size(answer) <= limit:
+            return answer
+        _each(answer, step)
+        answer["cut"] = "parts are left out; ask for fewer names"
+    settings: dict[str, Any] = answer.get("settings", {})
     names = list(settings)
-    while _size(view) > limit and len(names) > 1:
+    while _size(answer) > limit and len(names) > 1:
         names = names[: len(names) * 3 // 4]
-        view["settings"] = {name: settings[name] for name in names}
-        view["cut"] = f"{len(names)} of {len(settings)} settings are shown; name those you want"
-    return view
+        answer["settings"] = {name: settings[name] for name in names}
+        answer["cut"] = f"{len(names)} of {len(settings)} settings are shown; name those you want"
+    for key in ("suspects", "problems"):
+        rows = answer.get(key, [])
+        while _size(answer) > limit and len(rows) > 1:
+            rows = rows[: len(rows) * 3 // 4]
+            answer["cut"] = f"{len(rows)} of {len(answer[key])} {key} are shown"
+            answer[key] = rows
+    return answer
 
 
-def _size(view: Iterable[Any]) -> int:
-    return len(json.dumps(view, ensure_ascii=False))
+def _size(answer: Iterable[Any]) -> int:
+    return len(json.dumps(answer, ensure_ascii=False))

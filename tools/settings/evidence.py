@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from tools.contract import Host, ToolError
+from tools.launch_line import mask_text
 from tools.settings.locate import Location
 
 _LIMIT_S: Final = 25.0
@@ -93,11 +94,11 @@ def _evidence(sections: Mapping[str, str]) -> Evidence:
     script, text = first("script")
     return Evidence(
         unit=first("unit")[0],
-        unit_text=first("cat")[1],
-        unit_show=first("show")[1],
+        unit_text=mask_text(first("cat")[1]),
+        unit_show=mask_text(first("show")[1]),
         environment_files=files,
         script=script,
-        script_text=text,
+        script_text=mask_text(text),
         log=first("log")[1],
         decode=first("decode")[1],
         metrics=first("metrics")[1],

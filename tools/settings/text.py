@@ -9,12 +9,17 @@ from typing import Any, Final
 WIDTH: Final = 80
 _MOST_READERS: Final = 8
 _MOST_STEPS: Final = 5
+_MOST_SUSPECTS: Final = 12
 _FINDING_MARK: Final = {"fires": "happens", "unknown": "open", "cannot fire": "cannot"}
 
 
 def lines_of(view: Mapping[str, Any]) -> list[str]:
     """Return the text of a view: one setting in full, or a table of those that differ."""
     out = list(_head(view))
+    if "suspects" in view:
+        return [*out, "", *_suspects(view["suspects"])]
+    if "problems" in view:
+        return [*out, "", *_problems(view["problems"])]
     settings: Mapping[str, Any] = view["settings"]
     whole = [name for name, one in settings.items() if "overwrites" in one]
     for name in whole:
@@ -222,6 +227,32 @@ def _given(one: Mapping[str, Any]) -> Iterator[str]:
         yield f"set at {_short(given)}"
     for place in one.get("perhaps_by", ()):
         yield f"perhaps set at {_short(place)}"
+
+
+def _suspects(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for row in rows[:_MOST_SUSPECTS]:
+        yield from _wrapped(f"{row['name']} = {row['value']!r} [{row['kind']}]", "")
+        if "engine_says" in row:
+            yield from _wrapped(f"! the engine says {row['engine_says']!r}", "  ", "    ")
+        for asked in row.get("requested", ()):
+            yield from _requested(asked)
+        for reason in row["reasons"]:
+            place = f" [{_short(reason['cite'])}]" if reason["cite"] else ""
+            yield from _wrapped(f"{reason['text']}{place}", "  ", "    ")
+    if len(rows) > _MOST_SUSPECTS:
+        yield f"... {len(rows) - _MOST_SUSPECTS} more with --json"
+    if not rows:
+        yield "no setting is seen to leave an optimisation unused"
+
+
+def _problems(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for row in rows:
+        place = f" [{_short(row['cite'])}]" if row["cite"] else ""
+        yield from _wrapped(f"{row['level']}: {row['message']}{place}", "", "  ")
+        if row["nearest"]:
+            yield from _wrapped(f"write: {row['nearest']}", "  ", "    ")
+    if not rows:
+        yield "nothing to say against this launch line"
 
 
 def _differs(one: Mapping[str, Any]) -> bool:

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from tools.contract import HostArgs, Tool, ToolContext
 
-What = Literal["one", "diff", "lint"]
+What = Literal["one", "diff", "suspects", "lint"]
 
 
 class Args(HostArgs):
@@ -22,7 +22,7 @@ class Args(HostArgs):
     what: What = Field(
         default="one",
         description="one: the settings named. diff: every setting that is no plain default, and how it came "
-        "about. lint: what is wrong with a launch line.",
+        "about. suspects: settings that leave an optimisation unused. lint: what is wrong with a line.",
     )
     pid: int | None = Field(default=None, description="Engine process; default: the main one.")
     unit: str | None = Field(default=None, description="Its unit, instead of pid.")
@@ -44,7 +44,7 @@ TOOL = Tool(
         "Explain settings of the running engine from its installed source: the value in force, how it came "
         "about (default, flag, drop-in, environment, silent or logged override) with the line that says so, "
         "the assignments that cannot happen and why, who reads it. `what=diff` lists everything that is no "
-        "plain default; `lint` checks a launch line."
+        "plain default; `suspects` what leaves an optimisation unused; `lint` checks a launch line."
     ),
     args=Args,
     run=run,

@@ -7,15 +7,18 @@ from typing import Any
 
 from tools.definitions import HIDDEN, is_secret
 from tools.launch_line import mask
+from tools.settings import problems
 from tools.settings import subject as subjects
 from tools.settings.difference import Difference, log_line, same
 from tools.settings.judging import Judging
+from tools.settings.lint import lint
+from tools.settings.locate import Location
 from tools.settings.overwrites import Overwrite, overwrites, overwrites_of
-from tools.settings.problems import shown
 from tools.settings.readers import readers
 from tools.settings.remote import RemoteTree
 from tools.settings.requested import Asked
 from tools.settings.subject import Subject
+from tools.settings.suspects import Suspect, suspects
 from tools.settings.types import Cite, Condition, Definition, DerivationStep, Effective, Origin
 
 _MOST_EXPLAINED = 24
@@ -41,9 +44,8 @@ def _shown(name: str, value: Any) -> Any:
     return HIDDEN if is_secret(name) and isinstance(value, str) and value else plain(value)
 
 
-def source_view(subject: Subject, names: Iterable[str] = ()) -> dict[str, Any]:
-    """Return a launch line's settings (all of them, or those named with everything known of each)."""
-    chosen = list(names)
+def source_head(subject: Subject) -> dict[str, Any]:
+    """Return what holds for a launch line as a whole."""
     evaluation = subject.evaluation
     view: dict[str, Any] = {
         "engine": subject.tree.engine,
@@ -53,23 +55,29 @@ def source_view(subject: Subject, names: Iterable[str] = ()) -> dict[str, Any]:
     }
     if evaluation.refused_at is not None:
         view["refused_at"] = str(evaluation.refused_at)
-    every = chosen or [row.name for row in subject.rows]
-    settings = {name: setting_view(subject, name, whole=bool(chosen)) for name in every}
-    if not chosen:
-        _explain_all(subject, settings)
-    view["settings"] = settings
-    view["partial"] = evaluation.partial
-    return view
+    return view | {"partial": evaluation.partial}
 
 
-def host_view(subject: Subject, names: Iterable[str] = ()) -> dict[str, Any]:
-    """Return the settings of a process on a host, with where its source lies."""
+def host_head(subject: Subject) -> dict[str, Any]:
+    """Return which process it is, and where its source lies."""
     location = subject.location
     assert location is not None
     facts = location.process
+    return {
+        "host": facts.host,
+        "pid": facts.pid,
+        "unit": subject.evidence.unit or None,
+        **source_head(subject),
+        "source": _place(subject, location),
+        "notes": subject.notes,
+        "not_permitted": list(facts.not_permitted),
+    }
+
+
+def _place(subject: Subject, location: Location) -> dict[str, Any]:
     place: dict[str, Any] = {
         "package": subject.stand_in or location.package,
-        "interpreter": facts.interpreter,
+        "interpreter": location.process.interpreter,
         "environment": location.environment,
         "started_as": location.started_as,
     }
@@ -89,15 +97,17 @@ def host_view(subject: Subject, names: Iterable[str] = ()) -> dict[str, Any]:
             place["missing"] = list(subject.patched.missing)
     if isinstance(subject.tree, RemoteTree):
         place |= {"commands": subject.tree.trips, "bytes_received": subject.tree.received}
-    return {
-        "host": facts.host,
-        "pid": facts.pid,
-        "unit": subject.evidence.unit or None,
-        **source_view(subject, names),
-        "source": place,
-        "notes": subject.notes,
-        "not_permitted": list(facts.not_permitted),
-    }
+    return place
+
+
+def settings_view(subject: Subject, names: Iterable[str] = ()) -> dict[str, Any]:
+    """Return the settings of a launch line: all of them, or those named with everything known of each."""
+    chosen = list(names)
+    every = chosen or [row.name for row in subject.rows]
+    settings = {name: setting_view(subject, name, whole=bool(chosen)) for name in every}
+    if not chosen:
+        _explain_all(subject, settings)
+    return settings
 
 
 def setting_view(subject: Subject, name: str, *, whole: bool) -> dict[str, Any]:
@@ -313,10 +323,32 @@ def _readers(subject: Subject, name: str) -> list[dict[str, Any]]:
     ]
 
 
+def suspects_view(subject: Subject) -> dict[str, Any]:
+    """Return the settings that leave an optimisation unused, the one most worth a look first."""
+    found = suspects(subject.tree, subject.definitions.fields(), subject.evaluation)
+    return {"suspects": [_suspect(subject, one) for one in found]}
+
+
+def _suspect(subject: Subject, one: Suspect) -> dict[str, Any]:
+    row = subject.row(one.name)
+    view: dict[str, Any] = {
+        "name": one.name,
+        "kind": one.kind,
+        "value": _shown(one.name, one.value),
+        "default": plain(one.default),
+        "class": row.kind,
+        "score": round(one.score, 1),
+        "reasons": [{"text": reason.text, "cite": _cite(reason.cite)} for reason in one.reasons],
+    }
+    if row.disagrees:
+        view["engine_says"] = _shown(one.name, row.value)
+    if row.asked:
+        view["requested"] = [_asked(asked) for asked in row.asked]
+    return view
+
+
 def lint_view(subject: Subject, line: str | None = None) -> dict[str, Any]:
     """Return what is to be said of a launch line: a proposed one, or that of the process."""
-    from tools.settings.lint import lint
-
     argv = subjects.words_of(line) if line is not None else list(subject.argv)
     # What was worked out holds for the line of the process alone.
     evaluation = subject.evaluation if line is None else subjects.evaluated(subject, argv)
@@ -330,5 +362,5 @@ def lint_view(subject: Subject, line: str | None = None) -> dict[str, Any]:
     )
     return {
         "launch_line": mask(argv),
-        "problems": shown(found),
+        "problems": problems.shown(found),
     }
