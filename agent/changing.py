@@ -135,6 +135,8 @@ async def _plan(work: Investigation, change: Change) -> ChangePlan:
         host, request, port=await _port(work, change), now=datetime.now(UTC)
     )
     _refuse_to_disturb(work, plan)
+    told = await work.ports.check_line(_context(work), host, plan)
+    plan = plan.model_copy(update={"blast_radius": [*told, *plan.blast_radius]})
     _refuse_hidden(work, plan)
     return plan
 
@@ -177,13 +179,22 @@ async def _port(work: Investigation, change: Change) -> int:
         raise ToolError(
             f"no engine of {change.host} runs in {change.unit}; facts saw: {', '.join(sorted(units))}"
         )
-    ctx = ToolContext(
-        call_id="", hosts=work.hosts, store=work.store, redact=work.redact, settings=work.settings.tools
-    )
-    port = (await load_process(ctx, work.hosts[change.host])).port
+    port = (await load_process(_context(work), work.hosts[change.host])).port
     if port is None:
         raise ToolError(f"on which port {change.unit} serves is not known, so it cannot be tried safely")
     return port
+
+
+def _context(work: Investigation) -> ToolContext:
+    return ToolContext(
+        call_id="",
+        hosts=work.hosts,
+        store=work.store,
+        redact=work.redact,
+        settings=work.settings.tools,
+        cache=work.cache,
+        cache_dir=work.settings.cache_dir,
+    )
 
 
 def _engines(view: str) -> list[dict[str, Any]]:

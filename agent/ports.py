@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Protocol
 
 from agent.events import Event
-from tools.contract import Host
+from tools.contract import Host, ToolContext
 from tools.observe import Observation
 from tools.service_types import Applied, ChangePlan, ChangeRequest, ChangeStatus, Finished, Progress
 
@@ -44,6 +44,12 @@ class Service(Protocol):
 
 
 Observe = Callable[[Host, int], Awaitable[Observation]]
+CheckLine = Callable[[ToolContext, Host, ChangePlan], Awaitable[Sequence[str]]]
+"""Say what a person has to know of a plan's launch line; raise `ToolError` when it would be refused."""
+
+
+async def _unchecked(ctx: ToolContext, host: Host, plan: ChangePlan) -> Sequence[str]:
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +60,13 @@ class Ports:
     observe: Observe
     told: Callable[[str], Sequence[Event]] = lambda tool_call_id: ()
     """In a replay: what was recorded of trying the change of a call, which is then not tried again."""
+    check_line: CheckLine = _unchecked
 
     @classmethod
     def real(cls) -> Ports:
         """Return the ports to real hosts."""
         from tools import service
         from tools.observe import observe
+        from tools.settings.plan_check import check_plan
 
-        return cls(service, observe)
+        return cls(service, observe, check_line=check_plan)

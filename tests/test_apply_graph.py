@@ -43,6 +43,19 @@ async def tried(root: Path, to: str, **set_: Any) -> tuple[dict[str, Any], Sessi
     return result, session, host
 
 
+async def test_a_launch_line_that_the_engine_would_refuse_never_becomes_a_plan(tmp_path: Path) -> None:
+    result, session, host = await tried(tmp_path, "graphs", line_refused="no option --x; the nearest is --y")
+    assert result["result"] == "not_applied" and "the nearest is --y" in json.dumps(result)
+    events = read_events(session.folder / "transcript.jsonl")
+    assert not [event for event in events if isinstance(event, PlanMade)] and host.read()["restarts"] == 0
+
+
+async def test_what_the_check_of_a_launch_line_tells_is_approved_with_the_plan(tmp_path: Path) -> None:
+    _, session, _ = await tried(tmp_path, "graphs", line_told=["--x is deprecated"])
+    (made,) = [e for e in read_events(session.folder / "transcript.jsonl") if isinstance(e, PlanMade)]
+    assert made.plan["blast_radius"] == ["--x is deprecated", "requests in flight end"]
+
+
 async def test_an_approved_change_is_measured_and_kept(tmp_path: Path) -> None:
     host = FileHost(tmp_path / "host.json")
     session = open_session(tmp_path, FakeService(host), moves())

@@ -170,6 +170,14 @@ def test_flags_that_may_be_the_same_one_are_told() -> None:
     assert _alike(argv, "--disable-cuda-graph") == [] and _alike(argv, "A") == []
 
 
+def test_another_name_of_a_flag_is_told_though_it_begins_otherwise() -> None:
+    assert _alike(["x", "--tp", "8"], "--tensor-parallel-size") == ["--tp"]
+    assert _alike(["x", "-tp=8", "--model", "m"], "--tensor-parallel-size") == ["-tp"]
+    assert _alike(["x", "--tensor-parallel-size", "8"], "--tp-size") == ["--tensor-parallel-size"]
+    assert _alike(["x", "--pipeline-parallel", "8"], "--pp-size") == ["--pipeline-parallel"]
+    assert _alike(["-m", "x", "--page-size", "-1"], "--pp-size") == []
+
+
 def test_plan_survives_json() -> None:
     again = ChangePlan.model_validate_json(PLAN.model_dump_json())
     assert again == PLAN and again.digest() == PLAN.digest()

@@ -202,7 +202,8 @@ def test_every_counterpart_is_an_option_of_a_release(engine: Engine) -> None:
 
 
 def test_no_counterpart_of_an_engine_is_known_to_the_other_by_the_same_name_and_another_meaning() -> None:
-    for engine, other in (("sglang", "vllm"), ("vllm", "sglang")):
+    pairs: list[tuple[Engine, Engine]] = [("sglang", "vllm"), ("vllm", "sglang")]
+    for engine, other in pairs:
         for row in meanings():
             shared = set(row.options(engine)) & {
                 o for r in meanings() for o in r.options(other) if r is not row

@@ -96,6 +96,8 @@ class FakeService:
         self.valid_s = 600.0
         self.secret = ""
         self.refuses = ""
+        self.line_refused = ""
+        self.line_told: list[str] = []
         self.irreproducible = False
         self.timer_fires_at: str | None = None
         self.apply_ends: ChangeState = "applied"
@@ -135,6 +137,11 @@ class FakeService:
             created_at=now,
             expires_at=now + timedelta(seconds=self.valid_s),
         )
+
+    async def check_line(self, ctx: ToolContext, host: Any, plan: ChangePlan) -> list[str]:
+        if self.line_refused:
+            raise ToolError(self.line_refused)
+        return self.line_told
 
     async def apply(self, host: Any, plan: ChangePlan, approved_digest: str, progress: Progress) -> Applied:
         self._enter("apply")
@@ -324,7 +331,7 @@ def moves(*proposals: ToolCall, outcome: str = "fixed", changes: Sequence[str] =
 
 def ports(service: FakeService) -> Ports:
     """Return the doors to a `FileHost`."""
-    return Ports(service, observer(service))
+    return Ports(service, observer(service), check_line=service.check_line)
 
 
 def tools(service: FakeService, noise: Sequence[float] = (0.99, 1.0, 1.01)) -> dict[str, Tool[Any]]:

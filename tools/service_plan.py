@@ -21,6 +21,16 @@ UNKNOWN_START_S = 600.0
 """Limits of a plan when no start was seen in the journal: large models take minutes."""
 RESTARTS = 2
 """Starts a plan may use: the change, and the way back."""
+_SAME = (
+    frozenset({"--tp-size", "--tensor-parallel-size", "--tp", "-tp"}),
+    frozenset({"--pp-size", "--pipeline-parallel-size", "--pp", "-pp"}),
+    frozenset({"--dp-size", "--data-parallel-size", "--dp", "-dp"}),
+    frozenset({"--ep-size", "--expert-parallel-size", "--ep"}),
+    frozenset({"--model-path", "--model"}),
+    frozenset({"--compilation-config", "-cc"}),
+    frozenset({"--quantization", "-q"}),
+)
+"""Names of one setting that do not begin alike, in SGLang and vLLM."""
 _METRIC = re.compile(
     r"^(?:sglang|vllm):num_(?:requests_)?(running|queue|waiting)(?:_reqs)?[ {].*?([0-9.e+]+)$"
 )
@@ -214,11 +224,17 @@ def _requests(text: str) -> tuple[int | None, int | None]:
 
 
 def _alike(argv: list[str], setting: str) -> list[str]:
-    """Return the flags of a launch line that may be a short form of a setting, or it of them."""
-    flags = {word.partition("=")[0] for word in argv if word.startswith("--")} - {setting}
+    """Return the flags of a launch line that may be another name of a setting, or a short form of one."""
+    flags = {word.partition("=")[0] for word in argv if re.match(r"--?[A-Za-z]", word)} - {setting}
     if not setting.startswith("--"):
         return []
-    return sorted(flag for flag in flags if flag.startswith(setting) or setting.startswith(flag))
+    names = next((names for names in _SAME if setting in names), frozenset({setting}))
+    return sorted(
+        flag
+        for flag in flags
+        if flag in names
+        or (flag.startswith("--") and any(flag.startswith(n) or n.startswith(flag) for n in names))
+    )
 
 
 def _blast(

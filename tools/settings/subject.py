@@ -139,9 +139,12 @@ async def _opened(
     )
 
 
-def evaluated(subject: Subject, argv: Sequence[str]) -> Evaluation:
-    """Return what the same source makes of another launch line on the same host."""
-    return _evaluated(subject.tree, argv, subject.environment, subject.facts).evaluation
+def evaluated(
+    subject: Subject, argv: Sequence[str], environment: Mapping[str, str] | None = None
+) -> Evaluation:
+    """Return what the same source makes of another launch line, or environment, on the same host."""
+    given = subject.environment if environment is None else environment
+    return _evaluated(subject.tree, argv, given, subject.facts).evaluation
 
 
 def _evaluated(
