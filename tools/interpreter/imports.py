@@ -38,6 +38,7 @@ class Imports(Base):
     tree: SourceTree
     parse: Callable[[str], Module | None]
     package: str
+    refusals: list[tuple[GuestRaise, tuple[str, ...]]]
     swallowed: list[tuple[str, GuestRaise]]
     """Errors at the level of modules: the names that they should have bound are unknown."""
     eager: tuple[str, ...] = ()
@@ -85,7 +86,7 @@ class Imports(Base):
         journal = Journal()
         journal.share(self.journal)
         self.journal, self.pendings, self.leaves, self.conditions = journal, [], None, None
-        self.catching = 0
+        self.catching, doubts, refusals = 0, self.doubts, len(self.refusals)
         self.frame = Frame(module.globals, module)
         self.frames = [*held[6]]
         try:
@@ -93,26 +94,44 @@ class Imports(Base):
         finally:
             self.journal, self.pendings, self.frame, self.leaves = held[0], held[1], held[2], held[3]
             self.conditions, self.catching, self.frames = held[4], held[5], held[6]
+            self.doubts = doubts
+            del self.refusals[refusals:]
 
     def _run_module(self, module: ModuleValue) -> None:
         if module.tree is None or module.ran:
             return
         module.ran = True
-        with self.apart(module):
-            for statement in module.tree.body:
-                self._top_level(statement, module)
+        try:
+            with self.apart(module):
+                for statement in module.tree.body:
+                    self._top_level(statement, module)
+        except GuestRaise:
+            self.modules.pop(module.name, None)
+            raise
 
     def _top_level(self, node: ast.stmt, module: ModuleValue) -> None:
         if isinstance(node, (ast.Import, ast.ImportFrom)):
+            self._require_at_top(node)
             self.bind_imports(node, module, module.globals)
         elif isinstance(node, ast.ClassDef) and not any(map(_registers, node.decorator_list)):
             module.globals[node.name] = Lazy("class", module, node, node.name)
+        elif isinstance(node, ast.FunctionDef) and node.decorator_list and not self._is_eager(module):
+            module.globals[node.name] = Lazy("function", module, node, node.name)
         elif (name := _simple_target(node)) is not None and name not in module.globals:
             module.globals[name] = Lazy("assign", module, node, name)
         else:
             if isinstance(node, (ast.Assign, ast.AugAssign)) and _changes_something(node):
                 self._catch_up(module)
             self._now(node, module)
+
+    def _is_eager(self, module: ModuleValue) -> bool:
+        return bool(self.eager) and module.name.startswith(self.eager)
+
+    def _require_at_top(self, node: ast.Import | ast.ImportFrom) -> None:
+        """Raise when a module needs a package that is surely absent; others are taken as installed."""
+        for name in self._roots(node):
+            if name.split(".")[0] != self.package and self.present(name) is False:
+                self.raise_native(ModuleNotFoundError(f"No module named '{name.split('.')[0]}'"))
 
     def _catch_up(self, module: ModuleValue) -> None:
         """Find what was left for later, before a statement changes what it would find."""
@@ -191,12 +210,27 @@ class Imports(Base):
     def _check_names(self, node: ast.ImportFrom) -> None:
         source = self.module_named(node.module or "")
         if source is None:
-            if self.present(node.module or "") is not True or (node.module or "").split(".")[0] not in _STDLIB:
-                self.doubts += 1 if self.catching else 0
+            for alias in node.names:
+                self._check_foreign(node.module or "", alias.name)
             return
         for alias in node.names:
             if alias.name != "*" and self._find(source, alias.name) is MISSING:
                 self.raise_native(ImportError(f"cannot import name '{alias.name}' from '{node.module}'"))
+
+    def _check_foreign(self, source: str, name: str) -> None:
+        """Raise when a package surely lacks a name; doubt where its version is not known."""
+        root = source.split(".")[0]
+        known = self.library.get(f"{root}?has")
+        found = known(name) if known is not None else None
+        if found is False:
+            self.raise_native(ImportError(f"cannot import name '{name}' from '{source}'"))
+        if found is None and root not in _STDLIB and self.catching and not self.pinned(root):
+            self.doubts += 1
+
+    def pinned(self, root: str) -> bool:
+        """Tell whether the package requires one version of another: its code was written for that one."""
+        required = self.world.required
+        return any(required.get(name, "").startswith("==") for name in distributions_of(root))
 
     def present(self, name: str) -> Any:
         """Return whether a module outside the package can be imported: True, False or an unknown."""
@@ -255,6 +289,8 @@ class Imports(Base):
             try:
                 if value.kind == "class":
                     return self.make_class(value.node)
+                if value.kind == "function":
+                    return self.make_function(value.node)
                 return self.evaluate(value.node.value)
             except GuestRaise as raised:
                 self.swallowed.append((f"{value.module.name}.{value.name}", raised))
@@ -300,7 +336,8 @@ class Imports(Base):
         if not isinstance(hook, Function) or name.startswith("__"):
             return MISSING
         try:
-            return self.call(hook, (name,), {})
+            with self.apart(module):
+                return self.call(hook, (name,), {})
         except GuestRaise as raised:
             if isinstance(raised.value, (AttributeError, ImportError)):
                 return MISSING

@@ -31,6 +31,13 @@ _COMPARE: Final[dict[type[ast.cmpop], tuple[Callable[[Any, Any], Any], str]]] = 
     ast.Gt: (operator.gt, "gt"),
     ast.GtE: (operator.ge, "ge"),
 }
+_DTYPES: Final = (
+    "float16 half", "bfloat16", "float32 float", "float64 double", "int8", "uint8", "int16 short", "int32 int",
+    "int64 long", "bool", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu",
+    "float4_e2m1fn_x2", "complex64",
+)  # fmt: skip
+DTYPES: Final = {f"torch.{name}": names.split()[0] for names in _DTYPES for name in names.split()}
+"""The data types of ``torch``, each by every name that it has."""
 _LONGEST: Final = 1_000_000
 
 
@@ -110,6 +117,8 @@ def identical(left: Any, right: Any) -> Any:
                     return found.pop()
             return unknown_of(left, right)
     if isinstance(left, External) and isinstance(right, External):
+        if left.path in DTYPES and right.path in DTYPES:
+            return DTYPES[left.path] == DTYPES[right.path]
         return True if left.path == right.path else Unknown((f"{left.path} is {right.path}",))
     if type(left) in (str, float, bytes, tuple) and type(right) is type(left):
         return equal(left, right)
@@ -129,6 +138,8 @@ def equal(left: Any, right: Any) -> Any:
             return unknown_of(left, right)
     if isinstance(left, External) or isinstance(right, External):
         if isinstance(left, External) and isinstance(right, External) and left.path != right.path:
+            if left.path in DTYPES and right.path in DTYPES:
+                return DTYPES[left.path] == DTYPES[right.path]
             return Unknown((f"{left.path} == {right.path}",)) if left.path and right.path else False
         return left == right
     if isinstance(right, Instance) and not isinstance(left, Instance):

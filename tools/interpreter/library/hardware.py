@@ -38,6 +38,13 @@ def install(machine: Machine) -> None:
         "torch.backends.mps.is_available": own.mps,
         "torch.mps.is_available": own.mps,
         "torch.device": lambda name, *a: own.device(name),
+        "torch.cuda._get_nvml_device_index": lambda index: index,
+        "pynvml.nvmlInit": lambda: None,
+        "pynvml.nvmlShutdown": lambda: None,
+        "pynvml.nvmlDeviceGetCount": own.count,
+        "pynvml.nvmlDeviceGetHandleByIndex": lambda index: External("an NVML handle"),
+        "pynvml.nvmlDeviceGetCudaComputeCapability": own.capability,
+        "pynvml.nvmlDeviceGetName": own.name,
     }.items():
         machine.library[path] = Native(path, run, machine)
     for name in ("cuda", "xpu", "mps", "backends", "version", "distributed", "accelerator"):

@@ -30,9 +30,11 @@ class Release:
     not_serialized = _NOT_SERIALIZED
 
     def __init__(
-        self, version: str, types: Mapping[str, str], classes: Mapping[str, Record], functions: Mapping[str, Record]
+        self, version: str, types: Mapping[str, str], classes: Mapping[str, Record], functions: Mapping[str, Record],
+        traits: Mapping[str, bool],
     ) -> None:
         self.version, self.types, self.classes, self.functions = version, types, classes, functions
+        self.traits = traits
         self.base = next((name for name in _BASES if name in classes), "")
         self.dataclasses = "__init__" not in classes[self.base].get("methods", {}) if self.base else False
         self._orders: dict[str, tuple[str, ...]] = {}
@@ -75,9 +77,6 @@ class Release:
         found: dict[str, Any] = {}
         for one in reversed(self.order(kind)):
             found.update(self.record(one).get("fields", {}))
-            for name, value in self.record(one).get("constants", {}).items():
-                if name in found:
-                    found[name] = value
         return found
 
     def accessor(self, kind: str, name: str) -> tuple[str, Record] | None:
@@ -134,7 +133,7 @@ class Table:
         if version not in self._releases:
             at = self.versions.index(version)
             parts = []
-            for part in ("types", "classes", "functions"):
+            for part in ("types", "classes", "functions", "traits"):
                 held = self.data[part]
                 parts.append({n: one for n, variants in held.items() for where, one in variants if at in where})
             self._releases[version] = Release(version, *parts)

@@ -15,7 +15,7 @@ Rule = Any
 
 _TWO: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
-    "%": operator.mod, "**": operator.pow, "|": operator.or_, "&": operator.and_, "==": operator.eq, "!=": operator.ne,
+    "%": operator.mod, "**": operator.pow, "|": operator.or_, "&": operator.and_, "^": operator.xor, "==": operator.eq, "!=": operator.ne,
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
     "in": lambda a, b: a in b, "not in": lambda a, b: a not in b,
 }  # fmt: skip
@@ -38,6 +38,10 @@ _MOST_STEPS: Final = 300_000
 
 class Refused(Exception):
     """Say that the configuration class refuses the values."""
+
+
+class Absent(Refused):
+    """Say that an attribute does not exist."""
 
 
 class _Return(Exception):
@@ -143,6 +147,13 @@ class Evaluator:
                 return None
             return unknown_of(need=f"{held.kind}.{name}()")
         return self._function(found[1], held, found[0], args, values or {})
+
+    def from_class(
+        self, held: Made, kind: str, name: str, args: tuple[Any, ...], values: dict[str, Any]
+    ) -> Any:
+        """Call a method as a class, or the nearest that it derives from, has it."""
+        found = self._method(self.release.order(kind), name)
+        return None if found is None else self._function(found[1], held, found[0], args, values)
 
     def _method(self, order: tuple[str, ...], name: str) -> tuple[str, Rule] | None:
         for kind in order:
@@ -389,7 +400,7 @@ class Evaluator:
             return found
         if default:
             return default[0]
-        raise Refused
+        raise Absent
 
     def _item(self, rule: Rule, frame: dict[str, Any]) -> Any:
         held, key = self.value(rule[1], frame), self.value(rule[2], frame)
@@ -510,9 +521,14 @@ class Evaluator:
             return External(f"{held.path}.{args[1]}") if name == "getattr" else True
         if not isinstance(held, (Made, ClassOf)) or not isinstance(args[1], str):
             return unknown_of(*args, need=f"{name}()")
-        if name == "getattr":
-            return self._got(held, args[1], *args[2:])
-        found = self.read(held, args[1]) if isinstance(held, Made) else self.release.constant(held.kind, args[1], self)
+        try:
+            if name == "getattr":
+                return self._got(held, args[1], *args[2:])
+            found = self.read(held, args[1]) if isinstance(held, Made) else self.release.constant(held.kind, args[1], self)
+        except Absent:
+            if name == "getattr" and len(args) < 3:
+                raise
+            return args[2] if name == "getattr" else False
         if isinstance(held, Made) and held.vague and isinstance(found, Unknown):
             return found
         return found is not MISSING

@@ -70,7 +70,8 @@ def install(machine: Machine) -> None:
     for name in _TYPES:
         add[f"types.{name}"] = getattr(types, name)
     for path in ("Path", "PurePath", "PosixPath", "PurePosixPath"):
-        add[f"pathlib.{path}"] = Native(path, lambda *parts: _path(parts), machine)
+        add[f"pathlib.{path}"] = pathlib.PurePosixPath
+    add["os.PathLike"] = pathlib.PurePosixPath
     own = Standard(machine)
     for path, run in {
         "functools.lru_cache": own.cached,
@@ -131,12 +132,6 @@ def _resolved(path: str, known: dict[str, Any]) -> Any:
     return External(path)
 
 
-def _path(parts: tuple[Any, ...]) -> Any:
-    if any(isinstance(p, Unknown) for p in parts):
-        return unknown_of(*parts)
-    return natively(lambda: pathlib.PurePosixPath(*parts))
-
-
 class Standard:
     """Hold the functions that must know the values of the source."""
 
@@ -154,15 +149,15 @@ class Standard:
             return function
         results: dict[Any, Any] = {}
 
+        module = function.module if isinstance(function, Function) else self.machine.frame.module
+
         def run(*args: Any, **kwargs: Any) -> Any:
             key = self._key(args, kwargs)
             if key is None:
                 return self.machine.call(function, args, kwargs)
             if key not in results:
-                found = self.machine.call(function, args, kwargs)
-                if isinstance(found, Unknown) or self.machine.journal.open:
-                    return found
-                results[key] = found
+                with self.machine.apart(module):
+                    results[key] = self.machine.call(function, args, kwargs)
             return results[key]
 
         made = Native(getattr(function, "name", "cached"), run, self.machine)
