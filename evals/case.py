@@ -7,7 +7,6 @@ go on from, and holds the answers. Scorers read both; models never see a case.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from agent.errors import UsageError
 from agent.state import EvidenceKind, Mode, Outcome
+from evals.nearest import hint
 
 FOLDER = Path(__file__).parent / "cases"
 
@@ -200,13 +200,15 @@ def path_of(name: str, folder: Path = FOLDER) -> Path:
     """Return the file of a case that exists, by its name or its path."""
     path = Path(name) if "/" in name or name.endswith((".yaml", ".yml")) else folder / f"{name}.yaml"
     if not path.is_file():
-        raise UsageError(f"no case {name!r}", do=f"name one of: {', '.join(names(folder))}, or a file")
+        raise UsageError(f"no case {name!r}", do=hint(name, names(folder), "leadline case list"))
     return path
 
 
 def line_of(path: Path, place: tuple[int | str, ...]) -> int:
     """Return the line of a case's file on which a field stands, such as ``("fixes", 0, "setting")``."""
-    return _line(_read(path)[1], place)
+    from prompts.strict_yaml import line_in
+
+    return line_in(_read(path)[1], place)
 
 
 def line_with(path: Path, text: str) -> int:
@@ -226,6 +228,8 @@ def load(name: str, folder: Path = FOLDER) -> Case:
 
     A scenario that is given as ``./`` or ``../`` lies there as seen from the case's own file.
     """
+    from prompts.strict_yaml import line_in
+
     path = path_of(name, folder)
     raw, lines = _read(path)
     raw.setdefault("name", path.stem)
@@ -238,16 +242,20 @@ def load(name: str, folder: Path = FOLDER) -> Case:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "case"
         more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-        raise UsageError(f"{path}:{_line(lines, first['loc'])}: {where}: {first['msg']}{more}") from None
+        raise UsageError(f"{path}:{line_in(lines, first['loc'])}: {where}: {first['msg']}{more}") from None
 
 
 def _read(path: Path) -> tuple[dict[str, Any], Any]:
     """Return the parsed file and its YAML nodes, which know their lines."""
     import yaml
 
+    from prompts import strict_yaml
+
     try:
         text = path.read_text(encoding="utf-8")
-        raw, node = yaml.safe_load(text), yaml.compose(text, Loader=yaml.SafeLoader)
+        raw, node = strict_yaml.read(text)
+    except strict_yaml.RepeatedKey as error:
+        raise UsageError(f"{path}:{error.line}: {error}") from None
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise UsageError(f"{path}: cannot be read: {' '.join(str(error).split())}") from None
     except RecursionError:
@@ -255,25 +263,3 @@ def _read(path: Path) -> tuple[dict[str, Any], Any]:
     if not isinstance(raw, dict):
         raise UsageError(f"{path}:1: case: must hold an object with the fields of a case")
     return raw, node
-
-
-def _line(node: Any, place: tuple[int | str, ...]) -> int:
-    """Return the line on which the nearest part of ``place`` that is written stands."""
-    line = int(node.start_mark.line) + 1
-    for part in place:
-        value = node.value
-        if isinstance(part, int) and isinstance(value, list) and part < len(value):
-            node = value[part]
-        else:
-            pairs: Mapping[str, Any] = (
-                {key.value: (key, item) for key, item in value if hasattr(key, "value")}
-                if value and isinstance(value, list) and isinstance(value[0], tuple)
-                else {}
-            )
-            if part not in pairs:
-                break
-            key, node = pairs[str(part)]
-            line = int(key.start_mark.line) + 1
-            continue
-        line = int(node.start_mark.line) + 1
-    return line

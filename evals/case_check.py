@@ -14,7 +14,7 @@ from evals.case import Case, Proof
 from evals.lab import scenario as scenarios
 from evals.lab.package import PINS
 from evals.lab.scenario import Scenario
-from evals.patterns import EndlessPattern, any_in
+from evals.patterns import EndlessPattern, any_in, may_be_endless
 
 
 def problems(name: str, cache: Path, folder: Path = cases.FOLDER) -> Iterator[str]:
@@ -29,7 +29,7 @@ def problems(name: str, cache: Path, folder: Path = cases.FOLDER) -> Iterator[st
         yield f"{case.name}: scenario: {where}"
         return
     try:
-        told = (*_patterns(case), *_proofs(case, where, cache))
+        told = (*_endless(case, cases.path_of(name, folder)), *_patterns(case), *_proofs(case, where, cache))
     except EndlessPattern as error:
         path = cases.path_of(name, folder)
         told = (f"{path}:{cases.line_with(path, error.pattern)}: {error}",)
@@ -97,6 +97,24 @@ def _patterns(case: Case) -> Iterator[str]:
     for distractor in case.distractors:
         if any(re.search(pattern, "") for pattern in distractor.any):
             yield f"distractors: {distractor.id}: stands in any text at all"
+
+
+def _endless(case: Case, path: Path) -> Iterator[str]:
+    """Tell of patterns that some text would keep busy for ever, whether or not it was met."""
+    for pattern in sorted({*_all_patterns(case)}):
+        if may_be_endless(pattern):
+            line = cases.line_with(path, pattern)
+            yield f"line {line}: the pattern {pattern!r} repeats what itself repeats, such as (a+)+"
+
+
+def _all_patterns(case: Case) -> Iterator[str]:
+    for cause in case.causes:
+        yield from (*cause.any, *cause.none)
+    for distractor in case.distractors:
+        yield from distractor.any
+    for proof in case.evidence:
+        yield from filter(None, (proof.label, proof.quote))
+    yield from (one.command for one in case.forbidden if one.command)
 
 
 def _proofs(case: Case, where: Scenario, cache: Path) -> Iterator[str]:

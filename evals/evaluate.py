@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.config import load_settings
-from agent.errors import ExitCode, LeadlineError, UsageError
+from agent.errors import ExitCode, LeadlineError
 from evals import gate, runs, table
 from evals.compare import compare_runs
 from evals.jobs import Asked
@@ -121,7 +121,7 @@ def _list(options: Options) -> ExitCode:
     if options.as_json:
         sys.stdout.write(json.dumps(rows) + "\n")
     elif not rows and code is ExitCode.DONE:
-        raise UsageError("there is no eval run yet", do="leadline eval")
+        sys.stdout.write("no eval run yet; start one with: leadline eval\n")
     else:
         sys.stdout.write(
             "".join(f"{row['run']}  {row['done']}/{row['jobs']} jobs  {row['model']}\n" for row in rows)

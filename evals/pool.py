@@ -13,7 +13,7 @@ from itertools import islice
 from evals.context import RunContext
 from evals.jobs import RECORDED, Job
 from evals.results import Result
-from evals.worker import jobs_adapter
+from evals.worker import LONGEST_LINE, jobs_adapter
 
 CHUNK = 16
 """Recordings that a worker is given at a time: to rate one takes no longer than to ask for it."""
@@ -107,7 +107,7 @@ class _Worker:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
-                limit=1 << 24,
+                limit=LONGEST_LINE,
                 start_new_session=True,  # Ctrl-C is for the run, which ends its workers itself
                 pass_fds=self._keep,
             )

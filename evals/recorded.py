@@ -12,6 +12,7 @@ from evals.coverage import not_recorded
 from evals.jobs import Job
 from evals.results import Result
 from evals.score import score
+from evals.whole import check_whole
 
 
 async def rate(job: Job, context: RunContext) -> Result:
@@ -27,11 +28,18 @@ async def rate(job: Job, context: RunContext) -> Result:
             f"{path}:{count}: line: the transcript has {count} events, {about.events} were kept",
             do=f"fetch the file again, or set `events` in {path.with_suffix('.yaml').name}",
         )
-    rated = score(wanted, recording.events, recording.store)
+    try:
+        rated = score(wanted, recording.events, recording.store)
+    except (KeyError, ValueError):
+        check_whole(recording, recordings.path_of(job.recording, asked.transcripts))
+        raise
+    misses = recordings.misses(about, rated)
+    if misses or not about.expect:  # a changed artifact is none of the run's doing
+        check_whole(recording, recordings.path_of(job.recording, asked.transcripts))
     return _result(job, recording.started).model_copy(
         update={
             "score": rated,
-            "differences": recordings.misses(about, rated),
+            "differences": misses,
             "not_recorded": not_recorded(recording.events),
         }
     )
@@ -41,6 +49,8 @@ async def repeat(job: Job, context: RunContext, settings: Settings) -> Result:
     """Replay a recording; prompts and tool schemas that have changed since are differences, too."""
     recording = recordings.load(job.recording, context.asked.transcripts)
     report = await replay(recording, settings)
+    if report.differences:  # a changed artifact is none of the product's doing
+        check_whole(recording, recordings.path_of(job.recording, context.asked.transcripts))
     return _result(job, recording.started).model_copy(
         update={"differences": [*report.differences, *report.changed]}
     )

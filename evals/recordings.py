@@ -18,6 +18,7 @@ from agent.events import Event, Judged, Measured, ToolFinished
 from agent.models.replay import Recording
 from agent.transcript import parse_lines
 from evals.case import Scorer
+from evals.nearest import hint
 from evals.packed import PackedStore
 from evals.packed_rows import Row, line_of, unpack_rows
 from tools.contract import ArtifactRef
@@ -64,9 +65,14 @@ def about(name: str, folder: Path = FOLDER) -> About:
     """Return what a recording is kept for; raise `UsageError` naming file and field of what is wrong."""
     import yaml
 
+    from prompts import strict_yaml
+
     path = path_of(name, folder).with_suffix(".yaml")
     try:
-        return About.model_validate(yaml.load(path.read_text(encoding="utf-8"), _loader()))
+        raw, node = strict_yaml.read(path.read_text(encoding="utf-8"))
+        return About.model_validate(raw)
+    except strict_yaml.RepeatedKey as error:
+        raise UsageError(f"{path}:{error.line}: {error}") from error
     except OSError as error:
         raise UsageError(
             f"{path}: cannot be read: {error.strerror}", do="write it, see transcripts/README.md"
@@ -76,15 +82,20 @@ def about(name: str, folder: Path = FOLDER) -> About:
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"]) or "file"
-        raise UsageError(f"{path}: {field}: {first['msg']}") from error
+        line = strict_yaml.line_in(node, first["loc"])
+        raise UsageError(f"{path}:{line}: {field}: {first['msg']}") from error
 
 
 def path_of(name: str, folder: Path = FOLDER) -> Path:
     """Return the file of a recording that exists."""
     path = folder / f"{name}.jsonl"
+    if path.parent == folder and (path.is_dir() or path.is_symlink()) and not path.is_file():
+        what = "is a folder" if path.is_dir() else "leads nowhere"
+        raise UsageError(f"{path}: {what}", do="put a transcript there, or remove it")
     if path.parent != folder or not path.is_file():
-        known = ", ".join(names(folder)) or f"none in {folder}"
-        raise UsageError(f"no recording {name!r}", do=f"recordings are: {known}")
+        known = names(folder)
+        do = hint(name, known, "leadline transcripts list") if known else f"there is none in {folder}"
+        raise UsageError(f"no recording {name!r}", do=do)
     return path
 
 
@@ -204,9 +215,3 @@ def _not_collecting() -> Iterator[None]:
 @cache
 def _cache_dir() -> Path:
     return Settings().cache_dir
-
-
-def _loader() -> Any:
-    import yaml
-
-    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)

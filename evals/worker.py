@@ -27,6 +27,9 @@ from evals.patterns import EndlessPattern
 from evals.results import Result, Way
 from tools import registry
 
+LONGEST_LINE = 1 << 24
+"""Bytes of one line between a run and its workers."""
+
 jobs_adapter: TypeAdapter[list[Job]] = TypeAdapter(list[Job])
 """One line of a worker's input."""
 
@@ -168,13 +171,23 @@ async def main() -> None:
     out = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)
     patterns.watch()
-    lines = asyncio.StreamReader(limit=1 << 24)
+    lines = asyncio.StreamReader(limit=LONGEST_LINE)
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
     await serve(lines, lambda result: _tell(out, result))
 
 
+def line_of(result: Result, longest: int = LONGEST_LINE) -> bytes:
+    """Return the line that tells of a result; one that cannot be passed on does not count, and says so."""
+    line = result.model_dump_json().encode() + b"\n"
+    if len(line) < longest:
+        return line
+    told = f"its result has {len(line):,} bytes, more than the {longest:,} that are passed on"
+    short = {name: getattr(result, name) for name in ("way", "case", "sample", "model", "transcript")}
+    return Result.model_validate({**short, "error": told}).model_dump_json().encode() + b"\n"
+
+
 def _tell(out: IO[bytes], result: Result) -> None:
-    view = memoryview(result.model_dump_json().encode() + b"\n")
+    view = memoryview(line_of(result))
     while view:
         view = view[out.write(view) :]
 

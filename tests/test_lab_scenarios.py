@@ -176,7 +176,7 @@ def test_a_file_by_path_inherits_and_survives_saving(tmp_path: Path) -> None:
         ("base: kimi-k26-pp8\nhistory: {x: {at: 3d, text: x}}\n", "bad.yaml: history.x.at: .*in the past"),
         ("base: kimi-k26-pp8\nhistory: {x: {at: -3d}}\n", "bad.yaml: history.x: .*exactly one of"),
         ("base: kimi-k26-pp8\nfiles: {/usr/x: y}\n", "bad.yaml: files: .*/usr/x: files go below"),
-        ("base: nothing\n", "bad.yaml: base: no scenario 'nothing'; name one of: .*kimi"),
+        ("base: nothing\n", "bad.yaml: base: no scenario 'nothing'; .*leadline lab list"),
         ("base: bad\n", "bad.yaml: base: is based on itself"),
         ("units: [\n", "bad.yaml: cannot be read: "),
         ("- 1\n", "bad.yaml: must hold an object"),
@@ -194,7 +194,7 @@ def test_errors_name_the_file_and_the_field(tmp_path: Path, text: str, message: 
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(UsageError, match=r"no scenario 'x'; name one of: .*kimi-k26-pp8, .*by its path"):
+    with pytest.raises(UsageError, match=r"no scenario 'x'; .*leadline lab list"):
         load("x")
 
 

@@ -17,6 +17,8 @@ _DISK = {
     errno.EIO,
     errno.EFBIG,
 }
+_PLACES = {errno.ENOENT, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG}
+"""What a place that was named on the command line can cause; at any other place it is a fault of ours."""
 
 
 def main() -> None:
@@ -49,12 +51,25 @@ def _disk_errors() -> tuple[type[Exception], ...]:
 
 def _disk_line(error: Exception) -> str:
     """Return the line for a disk that cannot be used; raise any other error again."""
+    name = getattr(error, "filename", None)
+    if isinstance(error, OSError) and error.errno in _PLACES and _was_named(name):
+        return f"cannot use {name}: {error.strerror}; name another place"
     if isinstance(error, OSError) and error.errno not in _DISK:
         raise error
-    name = getattr(error, "filename", None)
     said = getattr(error, "strerror", None) or str(error)
     where = f"cannot use {name}: {said}" if name else f"cannot write: {said}"
     return f"{where}; make room or give rights there, or set LEADLINE_STATE_DIR and XDG_CACHE_HOME"
+
+
+def _was_named(name: object) -> bool:
+    """Tell whether a path, or the folder that it lies in, was given on the command line."""
+    if not isinstance(name, str):
+        return False
+    given = [word.partition("=")[2] if word.startswith("--") else word for word in sys.argv[1:]]
+    from pathlib import Path
+
+    path = Path(name).absolute()
+    return any(path.is_relative_to(Path(word).absolute()) for word in given if word)
 
 
 def _fail(line: str, code: int) -> None:

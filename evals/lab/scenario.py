@@ -15,6 +15,7 @@ from agent.errors import UsageError
 from evals.lab import engine_facts
 from evals.lab.described import HostFacts, Service
 from evals.lab.past import Boot, Line
+from evals.nearest import hint
 
 FOLDER = Path(__file__).parent / "scenarios"
 ROOTS = ("etc", "models", "srv", "home/lab", "var", "opt", "data", "root", "sys", "usr/local")
@@ -218,9 +219,7 @@ def load(name: str) -> Scenario:
     """Read a scenario by name, or by the path of a YAML file; raise `UsageError` for what is wrong in it."""
     path = Path(name) if "/" in name or name.endswith((".yaml", ".yml")) else FOLDER / f"{name}.yaml"
     if not path.is_file():
-        raise UsageError(
-            f"no scenario {name!r}", do=f"name one of: {', '.join(names())}, or a YAML file by its path"
-        )
+        raise UsageError(f"no scenario {name!r}", do=hint(name, names(), "leadline lab list"))
     try:
         return Scenario.model_validate(_tree(path, ()))
     except ValidationError as error:
@@ -234,10 +233,14 @@ def _tree(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
     """Read a file and what it is based on; ``name`` defaults to the file's name."""
     import yaml
 
+    from prompts import strict_yaml
+
     if path.resolve() in seen:
         raise UsageError(f"{path}: base: is based on itself")
     try:
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+        raw, _ = strict_yaml.read(path.read_text(encoding="utf-8"))
+    except strict_yaml.RepeatedKey as error:
+        raise UsageError(f"{path}:{error.line}: {error}") from None
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise UsageError(f"{path}: cannot be read: {' '.join(str(error).split())}") from None
     if not isinstance(raw, dict):
@@ -249,5 +252,7 @@ def _tree(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
     beside = path.parent / f"{base}.yaml"
     source = beside if beside.is_file() else FOLDER / f"{base}.yaml"
     if not source.is_file():
-        raise UsageError(f"{path}: base: no scenario {base!r}", do=f"name one of: {', '.join(names())}")
+        raise UsageError(
+            f"{path}: base: no scenario {base!r}", do=hint(str(base), names(), "leadline lab list")
+        )
     return merge(_tree(source, (*seen, path.resolve())), raw)

@@ -10,6 +10,8 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from prompts import strict_yaml
+
 Comparison = Literal["<", "<=", "==", "!=", ">=", ">"]
 
 
@@ -166,7 +168,11 @@ def parse(path: Path) -> Playbook:
     """Read one playbook file; raise `PlaybookError` that names file and field."""
     head, _, body = path.read_text().removeprefix("---\n").partition("\n---\n")
     try:
-        playbook = Playbook(**yaml.safe_load(head), body=body.strip())
+        fields, _ = strict_yaml.read(head)
+        playbook = Playbook(**fields, body=body.strip())
+    except strict_yaml.RepeatedKey as error:
+        # The fence of the front matter is the file's first line.
+        raise PlaybookError(f"{path.name}:{error.line + 1}: {error}") from error
     except (ValidationError, yaml.YAMLError, TypeError) as error:
         raise PlaybookError(f"{path.name}: {error}") from error
     _check_references(path, playbook)
