@@ -1,4 +1,4 @@
-"""Model configurations: what ``config.json`` says; what only the configuration's class says is unknown."""
+"""Model configurations: what ``transformers`` makes of a ``config.json``, by the table of its releases."""
 
 from __future__ import annotations
 
@@ -6,31 +6,56 @@ import json
 import posixpath
 from typing import TYPE_CHECKING, Any, Final
 
+from tools.interpreter.library.model_classes_guest import MARK, Configurations, releases
 from tools.interpreter.library.surroundings import read
-from tools.interpreter.values import External, GuestClass, GuestRaise, Instance, Native, Unknown, unknown_of
+from tools.interpreter.values import (
+    MISSING,
+    Descriptor,
+    External,
+    GuestClass,
+    GuestRaise,
+    Instance,
+    Native,
+    Unknown,
+    unknown_of,
+)
 
 if TYPE_CHECKING:
     from tools.interpreter.machine import Machine
 
 _NESTED: Final = ("text_config", "vision_config", "audio_config", "llm_config", "language_config", "thinker_config",
                   "talker_config", "decoder_config", "encoder_config")  # fmt: skip
-_BASES: Final = ("transformers.PretrainedConfig", "transformers.configuration_utils.PretrainedConfig",
-                 "transformers.PreTrainedConfig")  # fmt: skip
+_TEXTS: Final = ("text_config", "llm_config", "language_config", "decoder_config", "generator_config")
+_BASES: Final = ("transformers.PretrainedConfig", "transformers.PreTrainedConfig",
+                 "transformers.configuration_utils.PretrainedConfig",
+                 "transformers.configuration_utils.PreTrainedConfig")  # fmt: skip
+_AUTO: Final = ("transformers.AutoConfig", "transformers.models.auto.AutoConfig",
+                "transformers.models.auto.configuration_auto.AutoConfig")  # fmt: skip
+_MAPPINGS: Final = ("transformers.CONFIG_MAPPING", "transformers.models.auto.CONFIG_MAPPING",
+                    "transformers.models.auto.configuration_auto.CONFIG_MAPPING")  # fmt: skip
+_ASKING: Final = frozenset(
+    {"revision", "token", "cache_dir", "force_download", "local_files_only", "subfolder", "code_revision",
+     "trust_remote_code", "use_auth_token", "proxies", "resume_download", "user_agent", "_from_auto", "_from_pipeline",
+     "return_unused_kwargs", "name_or_path"}
+)  # fmt: skip
+_REDIRECTED: Final = frozenset({"gguf_file", "_configuration_file"})
 
 
 def install(machine: Machine) -> None:
     """Add what ``transformers`` is asked for."""
     own = Models(machine)
-    add = machine.library
-    for path, run in {
-        "transformers.AutoConfig.from_pretrained": own.load,
-        "transformers.AutoConfig.register": lambda *a, **k: None,
-        "transformers.PretrainedConfig.get_config_dict": own.raw,
-        "transformers.PretrainedConfig.from_dict": lambda data, *a, **k: own.wrap(data) if isinstance(data, dict) else unknown_of(data),
-    }.items():
-        add[path] = Native(path.rsplit(".", 1)[1], run, machine)
-    for base in _BASES:
-        add[f"{base}.__init__"] = Native("__init__", own.initialise, machine)
+    add: Any = machine.library
+    for path in _AUTO:
+        for name, run in (("from_pretrained", own.load), ("register", own.register), ("for_model", own.for_model)):
+            add[f"{path}.{name}"] = Native(name, run, machine)
+    for path in _MAPPINGS:
+        add[f"{path}.register"] = Native("register", own.register, machine)
+    resolve = add["resolve"]
+    add["resolve"] = lambda path: own.named(path) or resolve(path)
+    if not own.known:
+        for base in _BASES:
+            add[f"{base}.__init__"] = Native("__init__", own.initialise, machine)
+            add[f"{base}.get_config_dict"] = Native("get_config_dict", lambda path=None, **k: own.raw(path), machine)
 
 
 class Models:
@@ -38,10 +63,25 @@ class Models:
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        self._cls: GuestClass | None = None
+        found = releases(machine)
+        self.known = Configurations(machine, found, self._methods) if found else None
+        self.registered: dict[str, Any] = {}
+        """Classes of the source by the model type that they were registered for."""
+        self._loose: GuestClass | None = None
+
+    def named(self, path: str) -> GuestClass | None:
+        """Return the configuration class that a dotted path means."""
+        if self.known is None or not path.startswith("transformers."):
+            return None
+        kind = self.known.newest.named(path.removeprefix("transformers."))
+        return self.known.cls(kind) if kind else None
+
+    # --- reading ----------------------------------------------------------------------------------
 
     def data(self, path: Any) -> Any:
         """Return the content of a model's ``config.json``, or an unknown."""
+        if not isinstance(path, str):
+            path = str(path) if hasattr(path, "joinpath") else path
         if not isinstance(path, str):
             return unknown_of(path, need="the model's configuration")
         found = read(self.machine, posixpath.join(path, "config.json"))
@@ -51,55 +91,183 @@ class Models:
             except ValueError:
                 data = None
             if isinstance(data, dict):
+                if self.known is not None and all(e.release.traits.get("commit hash") for e in self.known.evaluators):
+                    data["_commit_hash"] = None
                 return data
+        self.machine.doubts += 1
         return Unknown((f"config.json of {path}",))
 
-    def load(self, path: Any = None, *args: Any, **options: Any) -> Any:
-        """Return a model's configuration."""
-        data = self.data(path)
-        if isinstance(data, Unknown):
-            self.machine.doubts += 1
-            return data
-        if "auto_map" in data:
-            return Unknown((f"the configuration class that {path} brings",))
-        held = self.wrap(data)
-        self.machine.journal.set(held.attrs, "_name_or_path", path)
-        return held
-
     def raw(self, path: Any = None, *args: Any, **options: Any) -> Any:
-        """Return a model's configuration as plain data."""
+        """Return a model's configuration as plain data, with the options that are left."""
+        if _REDIRECTED & options.keys():
+            return unknown_of(need="the model's configuration")
+        data = self.data(path)
+        return data if isinstance(data, Unknown) else (data, {k: v for k, v in options.items() if k not in _ASKING})
+
+    def load(self, path: Any = None, *args: Any, **options: Any) -> Any:
+        """Return a model's configuration, as ``AutoConfig`` does."""
+        if any(options.get(name) is not None for name in _REDIRECTED):
+            self.machine.doubts += 1
+            return unknown_of(need="the model's configuration")
         data = self.data(path)
         if isinstance(data, Unknown):
-            self.machine.doubts += 1
             return data
-        return (data, {})
+        found = self._auto(path, data, options.get("trust_remote_code"), options)
+        if isinstance(found, Unknown):
+            self.machine.doubts += 1
+        return found
 
-    def wrap(self, data: dict[str, Any]) -> Instance:
-        """Return configuration data as an object."""
-        held = Instance(self.cls())
-        for name, value in data.items():
-            nested = isinstance(value, dict) and name in _NESTED
-            held.attrs[name] = self.wrap(value) if nested else value
-        return held
+    def _auto(self, path: Any, data: dict[str, Any], trust: Any, options: dict[str, Any]) -> Any:
+        model_type = data.get("model_type")
+        remote = isinstance(data.get("auto_map"), dict) and "AutoConfig" in data["auto_map"]
+        registered = self.registered.get(model_type) if isinstance(model_type, str) else None
+        if remote:
+            local = self._brought(model_type, registered, trust)
+            if isinstance(local, Unknown):
+                return self.loose(data, path, local.needs)
+        if registered is not None:
+            if not isinstance(registered, GuestClass):
+                return unknown_of(registered, need=f"the class registered for {model_type}")
+            return self.from_dict(registered, data, name_or_path=path, **options)
+        if self.known is None:
+            return self.loose(data, path, ("what transformers adds to the model's configuration",))
+        return self._listed(path, data, model_type, options)
 
-    def cls(self) -> GuestClass:
-        """Return the class of configurations: what it does not hold is unknown."""
-        if self._cls is None:
-            machine = self.machine
-            methods = {
-                "to_dict": lambda held: {
-                    n: v.attrs if isinstance(v, Instance) else v for n, v in held.attrs.items()
-                },
-                "update": self._update,
-                "get_text_config": self._text,
-                "get": lambda held, name, default=None: held.attrs.get(name, Unknown((f"{name} of the configuration",))),
-            }
-            namespace: dict[str, Any] = {n: Native(n, run, machine) for n, run in methods.items()}
-            self._cls = GuestClass(
-                "PretrainedConfig", (External("transformers.PretrainedConfig"),), namespace, machine, "transformers"
+    def _brought(self, model_type: Any, registered: Any, trust: Any) -> Unknown | None:
+        """Return an unknown where the class that a model brings is used, None where one that is installed is."""
+        brings = Unknown(("the configuration class that the model brings",))
+        if registered is not None:
+            first = [e.release.traits.get("registered first") for e in self.known.evaluators] if self.known else []
+            return None if first and all(first) or trust is False else brings
+        has_local = self.known is not None and all(model_type in e.release.types for e in self.known.evaluators)
+        if trust is False or trust is None:
+            if has_local:
+                return None
+            if trust is False and self.known is not None:
+                raise GuestRaise(ValueError("loading this model requires trust_remote_code=True"))
+        return brings
+
+    def _listed(self, path: Any, data: dict[str, Any], model_type: Any, options: dict[str, Any]) -> Any:
+        assert self.known is not None
+        releases = [e.release for e in self.known.evaluators]
+        if model_type is None:
+            if any(r.traits.get("by name") for r in releases):
+                return self.loose(data, path, ("the model type",))
+            raise GuestRaise(ValueError(f"Unrecognized model in {path}. Should have a `model_type` key."))
+        if model_type == "mistral" and "layer_types" in data:
+            if not all(r.traits.get("ministral") for r in releases):
+                return self.loose(data, path, ("the installed version of transformers",))
+            model_type = data["model_type"] = "ministral"
+        kinds = [r.types.get(model_type, "") for r in releases]
+        if not any(kinds):
+            raise GuestRaise(
+                ValueError(
+                    f"The checkpoint you are trying to load has model type `{model_type}` "
+                    "but Transformers does not recognize this architecture."
+                )
             )
-            self._cls.record_is_own = False  # type: ignore[attr-defined]
-        return self._cls
+        if not all(kinds):
+            return self.loose(data, path, ("the installed version of transformers",))
+        values, late = self._overridden({**data, "name_or_path": path}, options)
+        found = self.known.made([k for k in kinds if k], values)
+        if isinstance(found, Instance):
+            self._late(found, late)
+        return found
+
+    def _overridden(self, data: dict[str, Any], options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return data with the options that go into it, and those that are set afterwards."""
+        late: dict[str, Any] = {}
+        for name, value in options.items():
+            if name in _ASKING:
+                continue
+            if name in ("num_labels", "attn_implementation", "experts_implementation", "output_attentions"):
+                data[name] = value
+            elif name in ("torch_dtype", "dtype"):
+                if value != "auto":
+                    data[name] = value
+            else:
+                late[name] = value
+        return data, late
+
+    def _late(self, held: Instance, late: dict[str, Any]) -> None:
+        for name, value in late.items():
+            found = self.machine.find(held, name)
+            if isinstance(found, Instance) and isinstance(value, dict):
+                for key, one in value.items():
+                    self.machine.set_attribute(found, key, one)
+            elif found is not MISSING:
+                self.machine.set_attribute(held, name, value)
+
+    def register(self, model_type: Any = None, cls: Any = None, exist_ok: Any = False) -> None:
+        """Know a class of the source for a model type."""
+        if not isinstance(model_type, str):
+            return
+        listed = [model_type in e.release.types for e in self.known.evaluators] if self.known is not None else []
+        if exist_ok is not True and any(listed):
+            if all(listed):
+                raise GuestRaise(ValueError(f"'{model_type}' is already used by a Transformers config, pick another name."))
+            cls = Unknown(("the installed version of transformers",))
+        self.machine.journal.set(self.registered, model_type, cls)
+
+    def for_model(self, model_type: Any = None, *args: Any, **values: Any) -> Any:
+        """Return the configuration of a model type with values."""
+        registered = self.registered.get(model_type) if isinstance(model_type, str) else None
+        if isinstance(registered, GuestClass):
+            return self.machine.instantiate(registered, (), values)
+        kinds = [e.release.types.get(model_type, "") for e in self.known.evaluators] if self.known else []
+        if not kinds or not all(kinds) or args or self.known is None:
+            return unknown_of(model_type, need=f"the configuration of {model_type}")
+        return self.known.made(kinds, values)
+
+    # --- class methods of configurations ----------------------------------------------------------
+
+    def _methods(self, kind: str) -> dict[str, Any]:
+        """Return the methods of the base class that are known here."""
+        machine = self.machine
+
+        def method(name: str, run: Any) -> Native:
+            return Native(name, run, machine)
+
+        def of_class(name: str, run: Any) -> Descriptor:
+            return Descriptor("class", method(name, run))
+
+        return {
+            "from_pretrained": of_class("from_pretrained", self.from_pretrained),
+            "from_dict": of_class("from_dict", self.from_dict),
+            "get_config_dict": of_class("get_config_dict", lambda cls, *a, **k: self.raw(*a, **k)),
+            "register_for_auto_class": of_class("register_for_auto_class", lambda *a, **k: None),
+            "to_dict": method("to_dict", lambda held: self.known.method(held, "to_dict", (), {})),  # type: ignore[union-attr]
+            "update": method("update", self._update),
+        }
+
+    def from_pretrained(self, cls: GuestClass, path: Any = None, *args: Any, **options: Any) -> Any:
+        """Return the configuration that a class makes of a model's ``config.json``."""
+        found = self.raw(path, **options)
+        if isinstance(found, Unknown):
+            return found
+        data = found[0]
+        key = cls.find("base_config_key")
+        if isinstance(key, str) and key and isinstance(data.get(key), dict):
+            data = data[key]
+        own = cls.find("model_type")
+        if isinstance(own, str) and data.get("model_type") not in (None, own):
+            inner = [v for v in data.values() if isinstance(v, dict) and v.get("model_type") == own]
+            data = inner[-1] if inner else data
+        return self.from_dict(cls, data, name_or_path=path, **options)
+
+    def from_dict(self, cls: GuestClass, data: Any = None, *args: Any, **options: Any) -> Any:
+        """Return the configuration that a class makes of values."""
+        if not isinstance(data, dict):
+            return unknown_of(data, need="from_dict()")
+        values, late = self._overridden(dict(data), options)
+        if "name_or_path" in options:
+            values["name_or_path"] = options["name_or_path"]
+        if any(not isinstance(key, str) for key in values):
+            return unknown_of(need="from_dict()")
+        held = self.machine.instantiate(cls, (), values)
+        if isinstance(held, Instance):
+            self._late(held, late)
+        return held
 
     def _update(self, held: Instance, values: Any) -> None:
         if not isinstance(values, dict):
@@ -107,13 +275,51 @@ class Models:
         for name, value in values.items():
             self.machine.set_attribute(held, name, value)
 
-    def _text(self, held: Instance, *args: Any, **options: Any) -> Any:
-        for name in ("text_config", "llm_config", "language_config", "decoder_config", "generator_config"):
-            if isinstance(held.attrs.get(name), Instance):
-                return held.attrs[name]
+    # --- what no table tells ----------------------------------------------------------------------
+
+    def loose(self, data: dict[str, Any], path: Any, needs: tuple[str, ...]) -> Instance:
+        """Return values as a configuration of which nothing else is known."""
+        held = self.wrap(data, needs)
+        self.machine.journal.set(held.attrs, "_name_or_path", path)
         return held
 
+    def wrap(self, data: dict[str, Any], needs: tuple[str, ...]) -> Instance:
+        """Return values as an object of a class that is not known."""
+        held = Instance(self._unknown_class(needs))
+        for name, value in data.items():
+            nested = isinstance(value, dict) and name in _NESTED
+            if name in ("torch_dtype", "dtype") and isinstance(value, str):
+                held.attrs["torch_dtype"] = held.attrs["dtype"] = External(f"torch.{value}")
+            else:
+                held.attrs[name] = self.wrap(value, needs) if nested else value
+        self.machine.journal.taint(held.attrs, needs)
+        return held
+
+    def _unknown_class(self, needs: tuple[str, ...]) -> GuestClass:
+        machine = self.machine
+        methods: dict[str, Any] = {
+            "update": self._update,
+            "get_text_config": self._text,
+            "to_dict": lambda held: Unknown(needs),
+            "__getattr__": lambda held, name: Unknown(needs),
+        }
+        namespace: dict[str, Any] = {}
+        base: Any = External(MARK)
+        if self.known is not None:
+            base = self.known.cls(self.known.newest.base)
+            namespace = {n: Unknown(needs) for c in base.mro if isinstance(c, GuestClass) for n in c.namespace}
+        namespace |= {n: Native(n, run, machine) for n, run in methods.items()}
+        made = GuestClass("PretrainedConfig", (base,), namespace, machine, "transformers")
+        made.record_is_own = False  # type: ignore[attr-defined]
+        return made
+
+    def _text(self, held: Instance, *args: Any, **options: Any) -> Any:
+        for name in _TEXTS:
+            if isinstance(held.attrs.get(name), Instance):
+                return held.attrs[name]
+        return Unknown(("get_text_config()",))
+
     def initialise(self, held: Instance, *args: Any, **values: Any) -> None:
-        """Do what the base class's ``__init__`` does with what it is given."""
+        """Do what the base class's ``__init__`` does with what it is given, when no release is known."""
         for name, value in values.items():
             self.machine.set_attribute(held, name, value)
