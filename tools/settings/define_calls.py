@@ -19,6 +19,7 @@ from tools.settings.define_frames import (
     is_plain,
     own_parameters,
 )
+from tools.settings.define_values import written
 
 _GROUPS: Final = frozenset(
     {"add_argument_group", "add_mutually_exclusive_group", "add_parser", "add_subparsers"}
@@ -77,7 +78,7 @@ class Calls:
         used = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)} & frame.names.keys()
         names = {name: frame.names[name] if is_plain(frame.names[name]) else UNKNOWN for name in used}
         value = self.static.value(frame.path, node, names)
-        return Said(ast.unparse(node)) if value is UNKNOWN else value
+        return Said(written(node)) if value is UNKNOWN else value
 
     def _dict(self, frame: Frame, node: ast.Dict) -> Any:
         found: dict[Any, Any] = {}
@@ -85,7 +86,7 @@ class Calls:
             held = self.value(frame, value)
             if key is None:
                 if not isinstance(held, dict):
-                    return Said(ast.unparse(node))
+                    return Said(written(node))
                 found |= held
                 continue
             at = self.value(frame, key)
@@ -97,7 +98,7 @@ class Calls:
         called = called_name(node)
         if called == "add_argument":
             self._add_argument(frame, node)
-            return Said(ast.unparse(node.func))
+            return Said(written(node.func))
         if called in self.special:
             return self.special[called](self, frame, node)
         if isinstance(node.func, ast.Attribute) and called in _GROUPS | _METHODS:
@@ -121,7 +122,7 @@ class Calls:
             if function is not None:
                 names = [argument.arg for argument, _ in own_parameters(function)]
                 return self.run(function, {**dict(zip(names, arguments, strict=False)), **keywords})
-            return PARSER if PARSER in arguments and len(arguments) == 1 else Said(ast.unparse(node))
+            return PARSER if PARSER in arguments and len(arguments) == 1 else Said(written(node))
         return self._plain(frame, node)
 
     def _method(self, frame: Frame, node: ast.Call, held: Any, called: str) -> Any:
@@ -138,7 +139,7 @@ class Calls:
                 held.update(more if isinstance(more, dict) else {})
         elif called in _CHANGES and isinstance(held, list | set):
             self._change_in_place(frame, held, called, given)
-        return Said(ast.unparse(node))
+        return Said(written(node))
 
     def _change_in_place(
         self, frame: Frame, held: list[Any] | set[Any], called: str, given: list[Any]
@@ -199,7 +200,7 @@ class Calls:
         keywords: dict[str, Any] = {}
         opaque = False
         for keyword in node.keywords:
-            value = self.value(frame, keyword.value)
+            value = self._keyword(frame, keyword)
             if keyword.arg is not None:
                 keywords[keyword.arg] = value
             elif isinstance(value, dict):
@@ -211,6 +212,14 @@ class Calls:
             self.unread.append((frame.path, node.lineno))
             return
         self.found.append(Declared(plain, keywords, frame.path, node, self._owner(frame), opaque))
+
+    def _keyword(self, frame: Frame, keyword: ast.keyword) -> Any:
+        """Return a keyword's value; what reads or stores a word is a function, of which its name is all."""
+        node = keyword.value
+        local = isinstance(node, ast.Name) and node.id in frame.names
+        if keyword.arg in ("type", "action") and isinstance(node, ast.Name | ast.Attribute) and not local:
+            return Said(written(node))
+        return self.value(frame, node)
 
     def _owner(self, frame: Frame) -> str:
         """Return the class whose options these are, else the function that declares them."""

@@ -10,7 +10,7 @@ from tools.scopes import UNKNOWN, Module
 from tools.settings.define_expressions import Names
 from tools.settings.define_fields import parameters
 from tools.settings.define_static import Default, Static
-from tools.settings.define_values import Values
+from tools.settings.define_values import Values, written
 from tools.settings.trees import cite_node, parsed
 from tools.settings.types import Definition
 
@@ -29,12 +29,12 @@ class EnvironmentStatic(Static):
     """Evaluate expressions as they come out when no variable is set."""
 
     def _attribute(self, path: str, node: ast.Attribute, names: Names, depth: int) -> Any:
-        if ast.unparse(node) == "os.environ":
+        if written(node) == "os.environ":
             return {}
         return super()._attribute(path, node, names, depth)
 
     def _call(self, path: str, node: ast.Call, names: Names, depth: int) -> Any:
-        if ast.unparse(node.func) in ("os.getenv", "getenv") and not node.keywords:
+        if written(node.func) in ("os.getenv", "getenv") and not node.keywords:
             return self.value(path, node.args[1], names, depth) if len(node.args) > 1 else None
         called = getattr(node.func, "id", "")
         if called.startswith("maybe_convert_") and len(node.args) == 1:
@@ -152,7 +152,7 @@ def of_table(values: Values, path: str, name: str) -> Iterator[Definition]:
             "environment",
             path.removesuffix(".py").replace("/", "."),
             cite_node(values.tree, path, ast.Expr(reader, lineno=key.lineno, end_lineno=reader.end_lineno)),
-            type=ast.unparse(annotation) if annotation is not None else None,
+            type=written(annotation) if annotation is not None else None,
             default=default.value,
             default_known=default.known,
             default_text=default.text,
@@ -165,9 +165,7 @@ def _of_reader(static: Static, path: str, reader: ast.expr) -> tuple[Default, tu
     """Return what a variable's reader gives when it is not set, and what it accepts."""
     if isinstance(reader, ast.Lambda):
         value = static.value(path, reader.body)
-        return Default(
-            value is not UNKNOWN, None if value is UNKNOWN else value, ast.unparse(reader.body)
-        ), None
+        return Default(value is not UNKNOWN, None if value is UNKNOWN else value, written(reader.body)), None
     called = getattr(getattr(reader, "func", None), "id", "")
     if isinstance(reader, ast.Call) and called in _WITH_CHOICES:
         given: dict[str | None, ast.expr] = dict(
@@ -177,7 +175,7 @@ def _of_reader(static: Static, path: str, reader: ast.expr) -> tuple[Default, tu
         choices = static.value(path, given.get("choices"))
         known = tuple(choices) if isinstance(choices, list | tuple) else None
         return static.default(path, given.get("default")), known
-    return Default(False, None, ast.unparse(reader)), None
+    return Default(False, None, written(reader)), None
 
 
 def _unless_heading(text: str) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tools.scopes import UNKNOWN
-from tools.settings.define_values import Values
+from tools.settings.define_values import Values, written
 
 _LARGEST: Final = 1 << 64
 _LONGEST: Final = 10_000
@@ -44,6 +44,7 @@ _SCALARS: Final[dict[str, Callable[..., Any]]] = {"int": int, "float": float, "s
 _STANDARD: Final = {("sys", "maxsize"): 2**63 - 1, ("ssl", "CERT_NONE"): 0}
 """What the standard library gives on every machine that runs an engine."""
 EMPTY: Final[dict[str, Any]] = {"list": [], "dict": {}, "set": set(), "tuple": (), "str": "", "int": 0}
+_BUILT_IN: Final = _SEQUENCES.keys() | _SCALARS.keys() | EMPTY.keys()
 _METHODS: Final = frozenset(
     {
         "lower",
@@ -104,7 +105,7 @@ class Expressions:
 
     def _members(self, path: str, cls: ast.ClassDef) -> list[Any] | None:
         """Return the members of an enumeration; None for any other class."""
-        if not any("Enum" in ast.unparse(base) for _, c in self.values.bases(path, cls) for base in c.bases):
+        if not any("Enum" in written(base) for _, c in self.values.bases(path, cls) for base in c.bases):
             return None
         found = [s for s in cls.body if isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Name)]
         return [
@@ -269,7 +270,9 @@ class Expressions:
         return _tried(getattr(held, called), *arguments)
 
     def _plain_call(self, path: str, node: ast.Call, called: str, names: Names, depth: int) -> Any:
-        if node.keywords or len(node.args) > 1 or self.values.find(path, called) is not None:
+        if node.keywords or len(node.args) > 1 or called not in _BUILT_IN:
+            return UNKNOWN
+        if self.values.find(path, called) is not None:
             return UNKNOWN
         if not node.args:
             empty = EMPTY.get(called, UNKNOWN)

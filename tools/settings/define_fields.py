@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from tools.scopes import UNKNOWN
 from tools.settings.define_static import Default, Static
+from tools.settings.define_values import written
 
 _NOT_FIELDS: Final = ("ClassVar", "InitVar", "KW_ONLY")
 _ANNOTATED: Final = frozenset({"A", "Annotated"})
@@ -32,7 +33,7 @@ class Row:
     @property
     def type(self) -> str | None:
         """Return the type in the source's words."""
-        return None if self.annotation is None else ast.unparse(self.annotation)
+        return None if self.annotation is None else written(self.annotation)
 
 
 class Fields:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tools.settings.define_fields import parameters
+from tools.settings.define_values import written
 
 Class = tuple[str, ast.ClassDef]
 
@@ -72,7 +73,7 @@ class Frame:
 def own_parameters(function: Function) -> list[tuple[ast.arg, ast.expr | None]]:
     """Return the parameters that a caller gives: without ``cls`` or ``self`` of a method."""
     found = parameters(function.node)
-    static = any(ast.unparse(d) == "staticmethod" for d in function.node.decorator_list)
+    static = any(written(d) == "staticmethod" for d in function.node.decorator_list)
     return found[1:] if function.defining is not None and not static else found
 
 

@@ -13,6 +13,7 @@ from tools.settings import option_shape
 from tools.settings.define_fields import Row, parameters
 from tools.settings.define_options import Declared, Said
 from tools.settings.define_static import Default, Static
+from tools.settings.define_values import written
 from tools.settings.trees import cite
 from tools.settings.types import Definition
 
@@ -139,7 +140,7 @@ def _implied(static: Static, option: Declared) -> Default:
                     if argument.arg == "default" and node is not None:
                         value = static.value(option.path, node)
                         return Default(
-                            value is not UNKNOWN, None if value is UNKNOWN else value, ast.unparse(node)
+                            value is not UNKNOWN, None if value is UNKNOWN else value, written(node)
                         )
     return Default(True, None, "None")
 

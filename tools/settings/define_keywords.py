@@ -8,6 +8,7 @@ from typing import Any, Final
 from tools.scopes import UNKNOWN
 from tools.settings.define_fields import Hints, Row
 from tools.settings.define_options import Said
+from tools.settings.define_values import written
 
 BOOLEAN_OPTIONAL: Final = Said("argparse.BooleanOptionalAction")
 
@@ -86,7 +87,7 @@ def _value(hints: Hints, path: str, node: ast.expr) -> Any:
         values = [_value(hints, path, value) for value in node.values]
         return {k: v for k, v in zip(keys, values, strict=True) if isinstance(k, str)}
     value = hints.static.value(path, node)
-    return Said(ast.unparse(node)) if value is UNKNOWN else value
+    return Said(written(node)) if value is UNKNOWN else value
 
 
 def _listed(value: Any) -> list[Any]:

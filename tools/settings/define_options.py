@@ -22,6 +22,7 @@ from tools.settings.define_frames import (
     is_plain,
     own_parameters,
 )
+from tools.settings.define_values import written
 
 __all__ = ["PARSER", "Declared", "OptionReader", "Said", "Special"]
 
@@ -96,14 +97,14 @@ class OptionReader(Calls):
         elif isinstance(target, ast.Subscript):
             held, at = self.value(frame, target.value), self.value(frame, target.slice)
             if isinstance(held, dict) and isinstance(at, str):
-                held[at] = Said(ast.unparse(target)) if frame.undecided and at in held else value
+                held[at] = Said(written(target)) if frame.undecided and at in held else value
         elif isinstance(target, ast.Tuple | ast.List):
             parts = value if isinstance(value, list | tuple) else []
             for place, part in enumerate(target.elts):
-                self._bind(frame, part, parts[place] if place < len(parts) else Said(ast.unparse(part)))
+                self._bind(frame, part, parts[place] if place < len(parts) else Said(written(part)))
 
     def _change(self, frame: Frame, statement: ast.AugAssign) -> None:
-        self._bind(frame, statement.target, Said(ast.unparse(statement.target)))
+        self._bind(frame, statement.target, Said(written(statement.target)))
 
     def _delete(self, frame: Frame, statement: ast.Delete) -> None:
         for target in statement.targets:
@@ -127,7 +128,7 @@ class OptionReader(Calls):
         if isinstance(over, dict):
             over = list(over)
         if not isinstance(over, list | tuple | set | frozenset):
-            over = self.static.elements(frame.path, statement.iter) or [Said(ast.unparse(statement.target))]
+            over = self.static.elements(frame.path, statement.iter) or [Said(written(statement.target))]
         for each in list(over):
             self._bind(frame, statement.target, each)
             self._walk(frame, statement.body)

@@ -10,7 +10,7 @@ from tools.settings.define_calls import Calls, Special
 from tools.settings.define_fields import Fields, Hints, Row
 from tools.settings.define_options import OptionReader, Said
 from tools.settings.define_static import Static
-from tools.settings.define_values import Values
+from tools.settings.define_values import Values, written
 from tools.settings.types import Definition
 
 PATH: Final = "srt/server_args.py"
@@ -80,7 +80,7 @@ def _special(static: Static, rows: dict[str, Row]) -> dict[str, Special]:
         name = reader.value(frame, call.args[0]) if call.args else None
         row = rows.get(name) if isinstance(name, str) else None
         if row is None or not row.default.known:
-            return Said(row.default.text if row is not None else ast.unparse(call))
+            return Said(row.default.text if row is not None else written(call))
         return row.default.value
 
     return {"add_cli_args_from_dataclass": from_fields, "_declared_default": declared_default}

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from tools.scopes import UNKNOWN
 from tools.settings.define_expressions import DEPTH, EMPTY, Expressions, Member, Names, called_name
-from tools.settings.define_values import Values
+from tools.settings.define_values import Values, written
 
 _FIELDS: Final = frozenset({"field", "Field", "PydanticField"})
 
@@ -44,7 +44,7 @@ class Static(Expressions):
             return Default(False, None, "required")
         if isinstance(node, ast.Constant):
             return Default(True, node.value, repr(node.value))
-        text = ast.unparse(node)
+        text = written(node)
         if isinstance(node, ast.Call):
             name = called_name(node)
             if name in _FIELDS:
@@ -91,10 +91,10 @@ class Static(Expressions):
         factory = named.get("default_factory")
         if factory is None:
             late = self.value(path, named.get("init")) is False
-            return Default(False, None, ast.unparse(call) if late else "required")
+            return Default(False, None, written(call) if late else "required")
         if isinstance(factory, ast.Lambda):
-            return _plain(self.value(path, factory.body), ast.unparse(factory.body))
-        text = f"{ast.unparse(factory)}()"
+            return _plain(self.value(path, factory.body), written(factory.body))
+        text = f"{written(factory)}()"
         return _plain(EMPTY.get(text[:-2], UNKNOWN), text)
 
     def _of_get_field(self, path: str, call: ast.Call, text: str, depth: int) -> Default:

@@ -181,6 +181,18 @@ class Values:
         return next((path for path in options if self.tree.read(path) is not None), None)
 
 
+def written(node: ast.AST) -> str:
+    """Return the source of an expression; that of names, which most are, at once."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        return f"{node.value.id}.{node.attr}"
+    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
+        inner = node.slice
+        return f"{node.value.id}[{written(inner)}]" if isinstance(inner, ast.Name) else ast.unparse(node)
+    return repr(node.value) if isinstance(node, ast.Constant) else ast.unparse(node)
+
+
 def _source(path: str, node: ast.AST, engine: str) -> str | None:
     """Return the dotted name of the module that a ``from`` statement names."""
     if not isinstance(node, ast.ImportFrom):

@@ -11,7 +11,7 @@ from tools.settings.define_calls import Calls, Special
 from tools.settings.define_fields import Fields, Hints, Row
 from tools.settings.define_options import OptionReader, Said
 from tools.settings.define_static import Static
-from tools.settings.define_values import Values
+from tools.settings.define_values import Values, written
 from tools.settings.trees import cite
 from tools.settings.types import Definition
 
@@ -82,7 +82,7 @@ def _special(static: Static) -> dict[str, Special]:
     def get_kwargs(reader: Calls, frame: Any, call: ast.Call) -> Any:
         cls = reader.class_of(frame, call.args[0]) if call.args else None
         if cls is None:
-            return Said(ast.unparse(call))
+            return Said(written(call))
         rows = reader.fields.rows(*cls)
         return {name: define_keywords.of_config_field(hints, row) for name, row in rows.items()}
 
