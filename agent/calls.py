@@ -194,8 +194,16 @@ def _parsed(call: ToolCall) -> dict[str, Any]:
         ) from error
     if not isinstance(raw, dict):
         raise ToolError(f"arguments must be one JSON object, not {call.arguments[:120]!r}")
-    _check_values(raw)
+    if _may_offend(call.arguments):
+        _check_values(raw)
     return raw
+
+
+def _may_offend(arguments: str) -> bool:
+    """Tell from the text alone whether arguments may be nested too deep or hold half a surrogate pair."""
+    return (
+        arguments.count("{") + arguments.count("[") > DEEPEST or "\\u" in arguments or not arguments.isascii()
+    )
 
 
 def _check_values(raw: dict[str, Any]) -> None:

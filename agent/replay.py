@@ -194,22 +194,29 @@ async def _run(session: Session, recording: Recording, report: Report) -> bool:
 
 def _compare(recorded: Sequence[Event], now: Sequence[Event], report: Report, *, prefix: bool) -> None:
     for what, kinds in _COMPARED.items():
-        before, after = (_essence(events, kinds) for events in (recorded, now))
+        before, after = ([e for e in events if isinstance(e, kinds)] for events in (recorded, now))
         report.counts[what] = len(before)
         if prefix and what != "outcome":
             before = before[: len(after)]
         for place in range(max(len(before), len(after))):
-            one, other = (rows[place] if place < len(rows) else {} for rows in (before, after))
-            if difference := first_difference(one, other):
+            one, other = (rows[place] if place < len(rows) else None for rows in (before, after))
+            if difference := _difference(one, other):
                 report.differences.append(f"{what} {place + 1}: {difference}")
                 break
     ends = [event.outcome for event in recorded if isinstance(event, Ended)]
     report.outcome = ends[-1] if ends else None
 
 
-def _essence(events: Sequence[Event], kinds: tuple[type[Event], ...]) -> list[dict[str, Any]]:
-    kept = [event for event in events if isinstance(event, kinds)]
-    return [event.model_dump(mode="json", exclude={"seq", "at"}) for event in kept]
+def _difference(one: Event | None, other: Event | None) -> str:
+    """Return how two events differ in more than their place and time; empty when they do not."""
+    if (
+        one is not None
+        and other is not None
+        and one.model_copy(update={"seq": other.seq, "at": other.at}) == other
+    ):
+        return ""
+    before, after = (e.model_dump(mode="json", exclude={"seq", "at"}) if e else {} for e in (one, other))
+    return first_difference(before, after)
 
 
 def _changed(recording: Recording, session: Session) -> list[str]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError
 
 from agent.errors import TranscriptError, UsageError
 from agent.events import (
@@ -122,8 +123,10 @@ class Transcript:
         os.close(self._descriptor)
 
     def _clean(self, event: Event) -> tuple[Event, bytes]:
+        if self._redact is as_it_is and (plain := _line(event)) is not None:
+            return event, plain
         data = clean = event.model_dump(mode="json")
-        if self._redact is not as_it_is and not isinstance(event, _NOTHING_NEW):
+        if not isinstance(event, _NOTHING_NEW):
             clean = mask(data, self._redact, keep=OURS)
         if clean is not data:
             event = event_adapter.validate_python(clean)
@@ -135,6 +138,14 @@ class Transcript:
         self._events, size = _whole(raw, self.path)
         if size != len(raw):
             os.ftruncate(self._descriptor, size)
+
+
+def _line(event: Event) -> bytes | None:
+    """Return an event as its line; None when it holds half a surrogate pair, which is replaced elsewhere."""
+    try:
+        return event.model_dump_json().encode() + b"\n"
+    except (PydanticSerializationError, UnicodeEncodeError):
+        return None
 
 
 def mask(value: Any, redact: Redactor, *, keep: frozenset[str] = frozenset()) -> Any:

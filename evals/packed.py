@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+from collections.abc import Mapping, Set
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -58,15 +59,21 @@ class PackedStore(ArtifactStore):
     def path(self, sha256: str) -> Path:
         """Return the file of an artifact, in whichever form it is there."""
         plain = super().path(sha256)
+        name = self._files().get(sha256)
+        if name is not None:
+            return plain.with_name(name)
         files = (plain.with_name(sha256 + form) for form in FORMS)
         return next((file for file in files if file.is_file()), plain)
 
-    def digests(self) -> frozenset[str]:
+    def digests(self) -> Set[str]:
         """Return the digests of what is there."""
+        return self._files().keys()
+
+    def _files(self) -> Mapping[str, str]:
         try:
-            return _digests(self.root, self.root.stat().st_mtime_ns)
+            return _files(self.root, self.root.stat().st_mtime_ns)
         except FileNotFoundError:
-            return frozenset()
+            return {}
 
     def needs(self, sha256: str) -> set[str]:
         """Return the digests of the artifacts whose lines an artifact refers to, and theirs."""
@@ -96,8 +103,17 @@ class PackedStore(ArtifactStore):
 
 
 @lru_cache(maxsize=4)
-def _digests(root: Path, changed_ns: int) -> frozenset[str]:
-    return frozenset(path.name.partition(".")[0] for path in root.iterdir())
+def _files(root: Path, changed_ns: int) -> dict[str, str]:
+    """Return the file of each digest; of several, the one whose form comes first."""
+    there: dict[str, str] = {}
+    for path in sorted(root.iterdir(), key=lambda path: _form(path.name), reverse=True):
+        there[path.name.partition(".")[0]] = path.name
+    return there
+
+
+def _form(name: str) -> int:
+    ending = name[name.find(".") :] if "." in name else ""
+    return FORMS.index(ending) if ending in FORMS else len(FORMS)
 
 
 @lru_cache(maxsize=4)
