@@ -44,7 +44,7 @@ SLOW = {
     "leadline eval --save-baseline": "test_eval_run.py::test_a_drop_against_the_baseline_fails",
     "leadline sessions list": "test_docs.py::test_a_command_in_the_documents_runs",
     "leadline case new --from ID --name slow-after-upgrade": (
-        "test_case_new.py::test_a_real_host_becomes_a_scenario_on_which_the_same_evidence_is_found"
+        "test_case_new_labs.py::test_a_real_host_becomes_a_scenario_on_which_the_same_evidence_is_found"
     ),
     "leadline case check cases/slow-after-upgrade.yaml": (
         "test_case_new.py::test_check_tells_what_is_wrong_with_a_case"
@@ -53,7 +53,7 @@ SLOW = {
         "test_case_new.py::test_a_new_case_is_rated_by_an_eval_of_its_folder"
     ),
     'leadline ask lab:scenarios/slow-after-upgrade.yaml "decode is slow"': (
-        "test_case_new.py::test_a_real_host_becomes_a_scenario_on_which_the_same_evidence_is_found"
+        "test_case_new_labs.py::test_a_real_host_becomes_a_scenario_on_which_the_same_evidence_is_found"
     ),
 }
 """Commands of docs/evals.md that take long or need what is not there -> the test that does the same."""
