@@ -24,8 +24,6 @@ from tools.settings.types import Effective, Evaluation
 Mark = Literal["agree", "wrong", "unknown"]
 _AT_ONCE = 4
 """Lines of one job: few, so that processes end together."""
-ROOT = "/models"
-"""Where the models of compact records are said to lie."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +178,6 @@ def run(job: Job) -> list[Outcome]:
     held = _opened(job.path)
     tree = _tree(job.site, held.engine)
     root, reader = job.models, facts.from_folder(Path(job.models))
-    if held.models is not None:
-        root, reader = ROOT, facts.from_configs(ROOT, held.models)
     found = []
     for number in job.numbers:
         record = held.records[number]
@@ -204,8 +200,7 @@ def compare(
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Outcome]:
     """Compare files of records, each with the folder of its package; one outcome a file."""
-    if any(one.models is None for one, _ in files):
-        models.write(models_folder)
+    models.write(models_folder)
     planned = [(at, job) for at, pair in enumerate(files) for job in _jobs(pair, models_folder, every)]
     results = [Outcome(one.engine, one.version) for one, _ in files]
     total, done = sum(len(job.numbers) for _, job in planned), 0

@@ -12,7 +12,7 @@ from typing import IO, Final
 
 from agent.config import Settings
 from agent.errors import LeadlineError, UsageError
-from evals.truth import compare, models, read, table, wheels
+from evals.truth import compare, read, table, wheels
 from evals.truth.compare import Outcome
 from evals.truth.read import RecordFile
 
@@ -75,8 +75,7 @@ def pack(file: Path, out: Path, count: int) -> None:
     held = read.read(file)
     step = max(1, len(held.records) // count)
     part = replace(held, records=_spread(held, step, count))
-    known = held.models if held.models is not None else models.configs()
-    data = json.dumps(read.compact(part, known), separators=(",", ":"), sort_keys=True).encode()
+    data = json.dumps(read.compact(part), separators=(",", ":"), sort_keys=True).encode()
     out.write_bytes(gzip.compress(data, 9, mtime=0))
 
 

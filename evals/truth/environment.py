@@ -12,43 +12,7 @@ from agent.errors import LeadlineError
 from evals.truth.inside import pins
 
 TORCH: Final = ("torch==2.13.0", "torchvision==0.28.0", "triton==3.5.1")
-IMPORTED: Final = (
-    *(
-        "numpy",
-        "pydantic",
-        "aiohttp",
-        "fastapi",
-        "orjson",
-        "pyzmq",
-        "psutil",
-        "pillow",
-        "requests",
-        "msgspec",
-    ),
-    *("uvicorn", "uvloop", "einops", "compressed-tensors", "packaging", "pybase64", "partial-json-parser"),
-    *("ipython", "tqdm", "scipy", "interegular", "python-multipart", "setproctitle", "gguf", "sentencepiece"),
-    *("tiktoken", "openai", "anthropic", "dill", "blobfile", "prometheus-client", "cloudpickle", "datasets"),
-    *(
-        "modelscope",
-        "hf-transfer",
-        "timm",
-        "watchfiles",
-        "cachetools",
-        "py-cpuinfo",
-        "prometheus-fastapi-instrumentator",
-    ),
-    *(
-        "lark",
-        "diskcache",
-        "python-json-logger",
-        "pyyaml",
-        "filelock",
-        "depyf",
-        "mistral-common",
-        "zstandard",
-    ),
-)
-"""What the engines' argument code imports and what can really be installed without a GPU."""
+_IMPORTED: Final = Path(__file__).with_name("imported.txt")
 _PIP: Final = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input")
 INSTALL_S: Final = 1800
 
@@ -67,7 +31,7 @@ def interpreter(folder: Path, progress: Progress) -> Path:
         progress(f"making {venv}, once: torch and about 60 packages, some minutes")
         folder.mkdir(parents=True, exist_ok=True)
         _run([sys.executable, "-m", "venv", str(venv)])
-        _run([str(python), *_PIP, *TORCH, *IMPORTED])
+        _run([str(python), *_PIP, *TORCH, "-r", str(_IMPORTED)])
         done.touch()
     return python
 

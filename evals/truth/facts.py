@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
-from pathlib import Path, PurePosixPath
-from typing import Any, Final
+from pathlib import Path
+from typing import Final
 
 from evals.truth.inside import pins
 from evals.truth.read import Recorded
@@ -14,6 +13,11 @@ from tools.settings.types import HostFacts
 
 _REAL: Final = {"torch": "2.13.0+cpu", "torchvision": "0.28.0", "triton": "3.5.1"}
 """What records without a list of packages were made with, whatever the wheel pins."""
+_ABSENT: Final = (
+    *("aiter", "deep-ep", "deep_ep", "deepep", "kernels", "lmcache", "mooncake", "mooncake-transfer-engine"),
+    *("mori", "nixl", "sgl-kernel-npu", "sgl_kernel_npu", "torch-npu", "torch_npu", "torch_musa", "vllm"),
+)
+"""Optional packages that no requirement brings, so that they were not there."""
 ALWAYS: Final = {
     "HF_HUB_OFFLINE": "1",
     "TRANSFORMERS_OFFLINE": "1",
@@ -40,13 +44,19 @@ def of_record(record: Recorded, site: Path, read_file: Callable[[str], bytes | N
     )
 
 
-def packages(site: Path, listed: Mapping[str, str] | None) -> Installed:
-    """Return what was installed: what is listed, or what the wheel requires; and the modules pretended."""
+def packages(site: Path, listed: Mapping[str, str] | None) -> Mapping[str, str | None]:
+    """Return what was installed: what is listed, else what the wheel requires and little that surely was not.
+
+    Modules that were pretended stand among the distributions.
+    """
     found = dict(listed) if listed is not None else pins.required(site) | _REAL
     held = {pins.plain_name(name) for name in found}
     for _, modules in pins.pretended(site).values():
         found |= {module: "" for module in modules if pins.plain_name(module) not in held}
-    return Installed(found)
+    if listed is not None:
+        return Installed(found)
+    known = {pins.plain_name(name) for name in found}
+    return {**found, **{name: None for name in _ABSENT if pins.plain_name(name) not in known}}
 
 
 def from_folder(models: Path) -> Callable[[str], bytes | None]:
@@ -57,20 +67,5 @@ def from_folder(models: Path) -> Callable[[str], bytes | None]:
         if not place.is_relative_to(models):
             raise OSError(f"{path} lies outside the models")
         return place.read_bytes() if place.is_file() else None
-
-    return read
-
-
-def from_configs(root: str, configs: Mapping[str, Mapping[str, Any]]) -> Callable[[str], bytes | None]:
-    """Return a reader that knows each model's ``config.json`` and that nothing else lies beside it."""
-
-    def read(path: str) -> bytes | None:
-        place = PurePosixPath(path)
-        if not place.is_relative_to(root):
-            raise OSError(f"{path} lies outside the models")
-        model, *rest = place.relative_to(root).parts or ("",)
-        if model not in configs:
-            raise OSError(f"{path} was not recorded")
-        return json.dumps(configs[model]).encode() if rest == ["config.json"] else None
 
     return read

@@ -102,7 +102,8 @@ def _draw(
     weights: Mapping[str, int],
     variables: Sequence[Sequence[str]],
 ) -> Line:
-    names, want = list(values), dice.randint(1, 6)
+    names = list(values)
+    want = min(dice.randint(1, 6), len(names))
     taken: list[str] = []
     while len(taken) < want:
         name = dice.choices(names, [weights[one] for one in names])[0]

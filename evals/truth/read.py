@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,13 +47,12 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class RecordFile:
-    """Hold the records of one release, and the models that come along; None: folders beside the file."""
+    """Hold the records of one release."""
 
     path: Path
     engine: Engine
     version: str
     records: tuple[Recorded, ...]
-    models: Mapping[str, Mapping[str, Any]] | None
 
 
 def read(path: Path) -> RecordFile:
@@ -63,10 +61,9 @@ def read(path: Path) -> RecordFile:
         data = path.read_bytes()
         text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")
         if path.name.removesuffix(".gz").endswith(".jsonl"):
-            models, rows = None, [json.loads(line) for line in text.splitlines()]
+            rows = [json.loads(line) for line in text.splitlines()]
         else:
-            whole = json.loads(text)
-            models, rows = whole["models"], list(_whole(whole))
+            rows = list(_whole(json.loads(text)))
         packages = rows[0].get("packages")
         records = tuple(_recorded(row, packages) for row in rows)
     except (OSError, EOFError, ValueError, KeyError, IndexError, TypeError) as error:
@@ -74,7 +71,7 @@ def read(path: Path) -> RecordFile:
             f"{path}: no records of launch lines ({type(error).__name__}: {error})",
             do="name a file that `python -m evals.truth make` wrote",
         ) from None
-    return RecordFile(path, records[0].engine, records[0].version, records, models)
+    return RecordFile(path, records[0].engine, records[0].version, records)
 
 
 def _whole(whole: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -107,20 +104,15 @@ def _recorded(row: Mapping[str, Any], packages: Mapping[str, str] | None) -> Rec
     )
 
 
-def compact(found: RecordFile, models: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return records as one object that repeats little: shared fields, machines and models once."""
+def compact(found: RecordFile) -> dict[str, Any]:
+    """Return records as one object that repeats little: shared fields and machines once."""
     base = next(record.fields for record in found.records if record.accepted)
-    named = {name for record in found.records for word in record.argv for name in _MODEL.findall(word)}
     return {
-        "models": {name: models[name] for name in sorted(named) if name in models},
         "hardware": {record.hardware["id"]: dict(record.hardware) for record in found.records},
         "packages": dict(found.records[0].packages) if found.records[0].packages is not None else None,
         "fields": dict(base),
         "records": [_row(record, base) for record in found.records],
     }
-
-
-_MODEL = re.compile(r"\{M\}/([\w.-]+)")
 
 
 def _row(record: Recorded, base: Mapping[str, Any]) -> dict[str, Any]:
