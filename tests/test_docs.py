@@ -47,7 +47,7 @@ SLOW = {
         "test_case_new_labs.py::test_a_real_host_becomes_a_scenario_on_which_the_same_evidence_is_found"
     ),
     "leadline case check cases/slow-after-upgrade.yaml": (
-        "test_case_new.py::test_check_tells_what_is_wrong_with_a_case"
+        "test_case_check.py::test_check_tells_what_is_wrong_with_a_case"
     ),
     "leadline eval --cases cases --transcripts transcripts": (
         "test_case_new.py::test_a_new_case_is_rated_by_an_eval_of_its_folder"
