@@ -248,6 +248,13 @@ def test_the_step_that_surely_happened_gives_the_value() -> None:
     assert found.log.endswith("incompatible with overlap schedule.")
 
 
+def test_of_steps_that_write_the_same_value_the_first_made_it_so() -> None:
+    first, again = step("overwrite", 2, "true"), step("overwrite", 2, "true")
+    other, perhaps = step("overwrite", 4, "true"), step("overwrite", 4, "unknown")
+    assert row(Effective("page_size", True, 2, steps=(other, first, again))).step is first
+    assert row(Effective("page_size", True, 2, steps=(first, perhaps, again))).step is again
+
+
 def test_a_step_that_only_may_have_happened_is_named_when_no_other_can_give_the_value() -> None:
     first, second = step("overwrite", 2, "unknown"), step("overwrite", 4, "unknown")
     assert row(Effective("page_size", False, steps=(first, second)), says=2).step is first

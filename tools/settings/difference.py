@@ -143,15 +143,25 @@ def same(one: Any, other: Any) -> bool:
 
 
 def _step_of(effective: Effective | None, value: Any, *, told: bool) -> DerivationStep | None:
-    """Return the step that surely gives the value: the last sure one, or the only one that can be it."""
+    """Return the step that surely gives the value: the last sure one, or the only one that can be it.
+
+    Of several that write the same value one after the other, the first made it so.
+    """
     perhaps: list[DerivationStep] = []
+    found: DerivationStep | None = None
     for step in reversed(effective.steps if effective is not None else ()):
         fits = not step.known or same(step.value, value)
-        if _sure(step):  # nothing before it counts
-            return step if fits and (step.known or not perhaps) else _only(perhaps, told)
-        if fits:
+        if found is not None:
+            if not (step.known and fits):
+                break
+            found = step if _sure(step) else found
+        elif _sure(step):  # nothing before it counts
+            if not fits or (not step.known and perhaps):
+                return _only(perhaps, told)
+            found = step
+        elif fits:
             perhaps.append(step)
-    return _only(perhaps, told)
+    return found if found is not None else _only(perhaps, told)
 
 
 def _only(perhaps: Sequence[DerivationStep], told: bool) -> DerivationStep | None:

@@ -159,7 +159,7 @@ def _overwrites(name: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         ("cannot fire", "Assignments that cannot happen here"),
     )
     for result, title in titles:
-        chosen = [row for row in rows if row["result"] == result]
+        chosen = [row for row in rows if row["result"] == result and not row.get("pair")]
         if not chosen:
             continue
         yield f"{title} ({len(chosen)})"
@@ -167,9 +167,12 @@ def _overwrites(name: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             yield from _wrapped(f"{_short(row['cite'])}  {name} = {row['text']}", "  ", "      ")
             place = f" [{_short(row['decided_at'])}]" if row.get("decided_at") else ""
             yield from _wrapped(f"{row['because']}{place}", "      ")
-            if pair := row.get("pair"):
-                saved = f"for a while: saved at line {pair['saved']}, restored at line {pair['restored']}"
-                yield from _wrapped(saved, "      ")
+    pairs = [row for row in rows if row.get("pair") and row["pair"]["role"] == "temporary"]
+    if pairs:
+        yield f"Assignments for a while, restored in the same function ({len(pairs)})"
+    for row in pairs:
+        what = f"{name} = {row['text']} until line {row['pair']['restored']}"
+        yield from _wrapped(f"{_short(row['cite'])}  {what}: {row['result']}", "  ", "      ")
 
 
 def _readers(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -17,6 +17,7 @@ from tools.settings.overwrites import Overwrite, overwrites, overwrites_of
 from tools.settings.readers import readers
 from tools.settings.remote import RemoteTree
 from tools.settings.requested import Asked
+from tools.settings.static_judge import static_fallback
 from tools.settings.subject import Subject
 from tools.settings.suspects import Suspect, suspects
 from tools.settings.types import Cite, Condition, Definition, DerivationStep, Effective, Origin
@@ -245,8 +246,14 @@ def _definition(one: Definition) -> dict[str, Any]:
     }
 
 
+def _judging(subject: Subject) -> Judging:
+    location = subject.location
+    told = location.process.effective if location is not None else None
+    return Judging(subject.tree, subject.evaluation, static_fallback(subject.tree, subject.argv, told))
+
+
 def _overwrites(subject: Subject, name: str) -> list[dict[str, Any]]:
-    judging = Judging(subject.tree, subject.evaluation)
+    judging = _judging(subject)
     return [_overwrite(one, judging) for one in overwrites(subject.tree, name)]
 
 
@@ -255,7 +262,7 @@ def _explain_all(subject: Subject, settings: dict[str, dict[str, Any]]) -> None:
     names = [name for name, one in settings.items() if one["class"] == "not explained"][:_MOST_EXPLAINED]
     if not names:
         return
-    judging = Judging(subject.tree, subject.evaluation)
+    judging = _judging(subject)
     for name, found in overwrites_of(subject.tree, names).items():
         _explain(settings[name], [_overwrite(one, judging) for one in found], subject.evidence.log)
 
