@@ -346,3 +346,9 @@ def change_of(name: str, setting: str, value: str | None) -> Change:
         mechanism="none",
         rollback="undo",
     )
+
+
+WORDS = (
+    *("network", "memory", "driver", "fan", "disk", "kernel", "cache", "power"),
+    *("graph", "batch", "depth", "thermal", "kv", "nccl", "queue"),
+)
