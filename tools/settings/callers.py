@@ -80,7 +80,7 @@ class Callers:
         return self._paths[unit]
 
     def _towards(self, unit: Unit, seen: tuple[Unit, ...], complete: list[bool]) -> Iterator[CallPath]:
-        if self._is_root(unit):
+        if self.is_root(unit):
             yield CallPath((), unit.symbol, True)
             return
         if len(seen) > MOST_DEPTH:
@@ -95,7 +95,8 @@ class Callers:
             for path in self._towards(call.unit, (*seen, call.unit), complete):
                 yield CallPath((*path.calls, call), path.root, path.settled)
 
-    def _is_root(self, unit: Unit) -> bool:
+    def is_root(self, unit: Unit) -> bool:
+        """Tell whether a function is one that a server surely goes through, or the top of a file."""
         if unit.name is None or unit.name in _ROOTS:
             return True
         return unit.name == "__post_init__" and unit.cls in self._profile.classes
@@ -110,7 +111,7 @@ class Callers:
         """Search for the calls of many functions at once, and for the calls of these, level by level."""
         level = list(dict.fromkeys(units))
         for _ in range(MOST_DEPTH):
-            level = [u for u in level if not self._is_root(u) and _key(u) not in self._direct]
+            level = [u for u in level if not self.is_root(u) and _key(u) not in self._direct]
             if not level:
                 return
             self._search(level)

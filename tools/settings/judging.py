@@ -13,9 +13,9 @@ from tools.definitions import HIDDEN, is_secret
 from tools.evaluate import evaluate
 from tools.guards import negated
 from tools.scopes import UNKNOWN
-from tools.settings.callers import CallPath
+from tools.settings.callers import MOST_DEPTH, Call, Callers, CallPath
 from tools.settings.copies import kept_as
-from tools.settings.needs import Need
+from tools.settings.needs import Need, Unit
 from tools.settings.overwrites import Overwrite
 from tools.settings.reach import profile_of, reached, slots_of
 from tools.settings.readers import Reader
@@ -74,7 +74,20 @@ class Judging:
         own = [self.condition(need) for need in overwrite.conditions]
         own += self._not_reached(overwrite.body, overwrite.line, overwrite.cite, own)
         ways = [self._way(path) for path in overwrite.paths]
-        return _summed(own, ways, overwrite.every_path and bool(ways))
+        return _summed(own, ways, self.never_called(overwrite.callers, overwrite.unit))
+
+    def never_called(self, callers: Callers, unit: Unit, seen: tuple[Unit, ...] = ()) -> bool:
+        """Tell whether every call of a function is one that this process surely does not come to."""
+        if callers.is_root(unit) or unit in seen or len(seen) == MOST_DEPTH:
+            return False
+        calls, every = callers.direct(unit)
+        return bool(calls) and every and all(self._never(callers, call, (*seen, unit)) for call in calls)
+
+    def _never(self, callers: Callers, call: Call, seen: tuple[Unit, ...]) -> bool:
+        own = [self.condition(need) for need in call.conditions]
+        own += self._not_reached(call.body, call.line, call.cite, own)
+        false = any(condition.verdict == "false" for condition in own)
+        return false or self.never_called(callers, call.unit, seen)
 
     def condition(self, need: Need) -> Condition:
         """Judge one condition: as the interpreter met it, else by the settings in force, else unknown."""
@@ -215,15 +228,15 @@ def judged(overwrite: Overwrite, evaluation: Evaluation) -> tuple[Condition, ...
     return Judging(overwrite.tree, evaluation).judged(overwrite)
 
 
-def _summed(own: list[Condition], ways: list[tuple[list[Condition], bool]], every: bool) -> Outcome:
+def _summed(own: list[Condition], ways: list[tuple[list[Condition], bool]], never: bool) -> Outcome:
     own_false = next((c for c in own if c.verdict == "false"), None)
     open_ways = [way for way in ways if not any(c.verdict == "false" for c in way[0])]
     chosen = _best(open_ways or ways)
     conditions = tuple([*(chosen[0] if chosen is not None else []), *own])
     if own_false is not None:
         return Outcome("cannot fire", _reason(own_false), own_false.cite, (), conditions)
-    if not open_ways and every:
-        first = next(c for c in conditions if c.verdict == "false")
+    first = next((c for c in conditions if c.verdict == "false"), None)
+    if never and first is not None:
         return Outcome("cannot fire", _reason(first), first.cite, (), conditions)
     unknown = [c for c in conditions if c.verdict == "unknown"]
     if not unknown and chosen is not None and chosen in open_ways and chosen[1]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ _SLOW: Final = re.compile(
     r"eager|sync(?:hron\w*)?$|synchronize|fallback|naive|native|normal|slow", re.IGNORECASE
 )
 _LIBRARY: Final = re.compile(r"^(?:logger|logging|torch\.compiler|print|warnings)\b")
+_OFF: Final = ("NONE", "DISABLED", "OFF", "EAGER")
 _MAKES: Final = 1.5
 _NAMED: Final = 0.8
 _LONG: Final = 20
@@ -51,7 +52,7 @@ def loss_of(judging: Judging, reader: Reader, value: Any, other: Any) -> Loss | 
     lost, gained = _sides(branch.holds, branch.fails, now, then)
     if not lost:
         return None
-    moved = _moved(reader, lost)
+    moved = _moved(judging, reader, lost, value, other)
     weight, names = _weighed(lost, gained)
     if moved:
         weight, names = weight + 3.0, [moved.partition("(")[0]]
@@ -66,6 +67,41 @@ def loss_of(judging: Judging, reader: Reader, value: Any, other: Any) -> Loss | 
     elif gained and isinstance(gained[-1], ast.Return) and len(gained) == 1:
         text += " by returning early"
     return Loss(reader, round(weight, 2), text, tuple(names))
+
+
+def switched_off(judging: Judging, reader: Reader, value: Any, other: Any) -> Loss | None:
+    """Return what a step of working out the settings switches off because of this one's value."""
+    branch = reader.branch
+    if branch is None or branch.refuses:
+        return None
+    now = judging.supposed(reader, branch.test, value)
+    then = judging.supposed(reader, branch.test, other)
+    if now == then:
+        return None
+    _, gained = _sides(branch.holds, branch.fails, now, then)
+    names = list(dict.fromkeys(_offs(gained)))
+    if not names:
+        return None
+    text = f"with {reader.name} = {value!r}, `{reader.text}` leads to `{'`, `'.join(names[:2])}`"
+    return Loss(reader, min(3.0, 1.5 * len(names)), text, tuple(names))
+
+
+def _offs(nodes: Sequence[ast.AST]) -> Iterator[str]:
+    """Yield the assignments and calls that give a fast path an off value."""
+    for node in nodes:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute):
+            if _FAST.search(node.targets[0].attr) and _is_off(node.value):
+                yield ast.unparse(node)
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            arguments = [*node.value.args, *(keyword.value for keyword in node.value.keywords)]
+            if any(isinstance(part, ast.Attribute) and _is_off(part) for part in arguments):
+                yield ast.unparse(node)
+
+
+def _is_off(node: ast.expr) -> bool:
+    if isinstance(node, ast.Attribute):
+        return node.attr in _OFF
+    return isinstance(node, ast.Constant) and (not node.value or str(node.value).upper() in _OFF)
 
 
 def _sides(
@@ -103,22 +139,25 @@ def _short(call: ast.Call) -> str:
     return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
-def _moved(reader: Reader, lost: Sequence[ast.AST]) -> str:
+def _moved(judging: Judging, reader: Reader, lost: Sequence[ast.AST], value: Any, other: Any) -> str:
     """Return the call that the function makes later instead, under the opposite test of the same setting."""
     step = next((s for s in reversed(reader.way) if isinstance(s.child, ast.If)), None)
     if step is None or not isinstance(step.child, ast.If) or tuple(step.child.body) != tuple(lost):
         return ""
     block = getattr(step.parent, step.field)
     later = block[step.index + 1 :] if isinstance(block, list) else []
-    for index, other in enumerate(later):
-        if not isinstance(other, ast.If) or not _reads(other.test, reader):
+    for index, below in enumerate(later):
+        if not isinstance(below, ast.If) or not _reads(below.test, reader):
             continue
-        again = {ast.dump(call) for call in calls_in(other.body)}
+        tests = [judging.supposed(reader, below.test, one) for one in (value, other)]
+        if tests != ["true", "false"]:
+            continue
+        again = {ast.dump(call) for call in calls_in(below.body)}
         passed = [name for call in calls_in(later[:index]) if (name := _short(call))]
         for call in calls_in(lost):
             if ast.dump(call) in again and passed:
                 return (
-                    f"{_short(call)}() from line {call.lineno} to line {other.lineno}, after {passed[-1]}()"
+                    f"{_short(call)}() from line {call.lineno} to line {below.lineno}, after {passed[-1]}()"
                 )
     return ""
 

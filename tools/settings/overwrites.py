@@ -13,7 +13,7 @@ from tools.settings.callers import Callers, CallPath, registration
 from tools.settings.candidates import words_of, writes_in
 from tools.settings.needs import Need, Unit, body_of, needs_at, unit_of
 from tools.settings.pairs import Pair, pair_of
-from tools.settings.reach import Profile, Way, profile_of, slots_of
+from tools.settings.reach import Profile, Slots, Way, profile_of, slots_of, twins_of
 from tools.settings.trees import cite
 from tools.settings.types import Cite, SourceTree
 
@@ -74,15 +74,16 @@ def overwrites_of(tree: SourceTree, names: Iterable[str]) -> Mapping[str, tuple[
     profile = profile_of(tree)
     callers = Callers(tree, profile)
     found: dict[str, list[Overwrite]] = {name: [] for name in names}
+    slots = slots_of(tree, profile, found)
     with collector_paused():
-        sites = list(_sites(tree, profile, list(found)))
+        sites = list(_sites(tree, profile, slots))
         for path, site in sites:
             found[site.name].append(_overwrite(tree, profile, callers, path, site))
-    return {name: tuple(written) for name, written in found.items()}
+    twins = twins_of(profile, slots, found)
+    return {name: tuple(found[twins.get(name, name)]) for name in found}
 
 
-def _sites(tree: SourceTree, profile: Profile, names: list[str]) -> Iterator[tuple[str, Site]]:
-    slots = slots_of(tree, profile, names)
+def _sites(tree: SourceTree, profile: Profile, slots: Slots) -> Iterator[tuple[str, Site]]:
     if not slots:
         return
     for path, data in tree.mentions(words_of(profile, list(slots))).items():

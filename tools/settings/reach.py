@@ -115,18 +115,30 @@ def slots_of(tree: SourceTree, profile: Profile, names: Iterable[str]) -> Slots:
     if profile.engine != "vllm":
         return {name: dict.fromkeys(sorted(set(profile.classes.values())), name) for name in names}
     carried = _carried(tree.read("engine/arg_utils.py") or b"", tuple(sorted(profile.classes)))
-    for name in names:
+    for name in sorted(names, key=lambda name: "." in name):
         section, _, plain = name.rpartition(".")
         if section:
             cls = profile.names.get(section.rpartition(".")[2])
             if cls is not None:
-                found.setdefault(plain, {})[cls] = name
+                found.setdefault(plain, {}).setdefault(cls, name)
         elif name in carried:
             for cls, attribute in carried[name]:
                 found.setdefault(attribute, {}).setdefault(cls, name)
         else:
             for cls in _defined(config_files(tree)).get(name, ()):
                 found.setdefault(name, {})[cls] = name
+    return found
+
+
+def twins_of(profile: Profile, slots: Slots, names: Iterable[str]) -> Mapping[str, str]:
+    """Return the names with a section that stand for the same attribute as a name without, with that one."""
+    found = {}
+    for name in names:
+        section, _, plain = name.rpartition(".")
+        cls = profile.names.get(section.rpartition(".")[2]) if section else None
+        other = slots.get(plain, {}).get(cls, name) if cls is not None else name
+        if other != name:
+            found[name] = other
     return found
 
 

@@ -20,7 +20,7 @@ from tools.settings.effects import (
     source_of,
 )
 from tools.settings.needs import Unit, unit_of
-from tools.settings.reach import Profile, Reached, Slots, profile_of, reached, slots_of
+from tools.settings.reach import Profile, Reached, Slots, profile_of, reached, slots_of, twins_of
 from tools.settings.resolving import resolving
 from tools.settings.trees import cite
 from tools.settings.types import Cite, SourceTree
@@ -105,7 +105,8 @@ def readers_of(tree: SourceTree, names: Iterable[str]) -> Mapping[str, tuple[Rea
                 continue
             for reader in _in_file(tree, profile, slots, path, data):
                 found[reader.name].append(reader)
-    return {name: tuple(sorted(uses, key=_order)) for name, uses in found.items()}
+    twins = twins_of(profile, slots, found)
+    return {name: tuple(sorted(found[twins.get(name, name)], key=_order)) for name in found}
 
 
 def _order(reader: Reader) -> tuple[float, str, int]:

@@ -39,11 +39,11 @@ class Relevance:
         own = needs_at(self._tree, reader.cite.path, reader.module, list(reader.way))
         if any(self._judging.condition(need).verdict == "false" for need in own):
             return Relevant("false")
-        paths, every = self._callers.paths(reader.unit)
+        paths, _ = self._callers.paths(reader.unit)
         ways = [[n for call in path.calls for n in call.conditions] for path in paths]
         verdicts = [[self._judging.condition(need).verdict for need in way] for way in ways]
         open_ways = [way for way, found in zip(ways, verdicts, strict=True) if "false" not in found]
-        if ways and not open_ways and every:
+        if self._judging.never_called(self._callers, reader.unit):
             return Relevant("false")
         since = [reason for need in self._shared(open_ways, own) if (reason := self._flagged(need))]
         return Relevant("unknown", tuple(since))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from tools.settings.judging import Judging
-from tools.settings.losses import Loss, loss_of
+from tools.settings.losses import Loss, loss_of, switched_off
+from tools.settings.reach import profile_of, slots_of, twins_of
 from tools.settings.readers import Reader, readers_of
 from tools.settings.relevance import Relevance
 from tools.settings.types import Cite, Definition, DerivationStep, Effective, Evaluation, SourceTree
@@ -17,11 +18,12 @@ Kind = Literal["off by flag", "off by overwrite", "fast path unused", "differs f
 something unused, or it only differs from the default."""
 
 _BASES: Final[Mapping[Kind, float]] = {
-    "off by flag": 4.0,
+    "off by flag": 5.0,
     "fast path unused": 1.0,
     "off by overwrite": 1.5,
     "differs from default": 0.3,
 }
+Weigh = Callable[[Judging, Reader, Any, Any], Loss | None]
 _MOST_JUDGED: Final = 30
 """So many of the leading ones are checked for being reached at all, which asks for their callers."""
 _MOST_REASONS: Final = 4
@@ -65,6 +67,9 @@ def suspects(
 ) -> tuple[Suspect, ...]:
     """Return the settings that leave an optimisation unused in a process, ranked with reasons."""
     names = [n for n, d in definitions.items() if _looked_at(d, evaluation.settings.get(n))]
+    profile = profile_of(tree)
+    twins = twins_of(profile, slots_of(tree, profile, names), names)
+    names = [name for name in names if name not in twins]
     judging = Judging(tree, evaluation)
     relevance = Relevance(tree, judging, evaluation)
     found = []
@@ -89,11 +94,12 @@ def _candidate(
     definition: Definition, effective: Effective, uses: Sequence[Reader], judging: Judging
 ) -> _Found | None:
     kind = _kind(definition, effective)
+    early: Weigh | None = switched_off if kind != "fast path unused" else None
     losses = [
         loss
         for reader in uses
-        if reader.serving and not reader.resolving and reader.branch is not None
-        for loss in _losses(definition, effective, reader, judging)
+        if reader.serving and reader.branch is not None
+        for loss in _losses(definition, effective, reader, judging, early if reader.resolving else loss_of)
     ]
     if not losses and kind in ("fast path unused", "off by overwrite"):
         return None
@@ -112,12 +118,14 @@ def _kind(definition: Definition, effective: Effective) -> Kind:
     return "off by flag" if differs else "fast path unused"
 
 
-def _losses(definition: Definition, effective: Effective, reader: Reader, judging: Judging) -> Iterator[Loss]:
+def _losses(
+    definition: Definition, effective: Effective, reader: Reader, judging: Judging, weigh: Weigh | None
+) -> Iterator[Loss]:
     """Yield what runs at a place with another value and does not with the one in force: the worst case."""
     found = [
         loss
-        for other in _others(definition, effective.value)
-        if (loss := loss_of(judging, reader, effective.value, other)) is not None
+        for other in (_others(definition, effective.value) if weigh is not None else ())
+        if weigh is not None and (loss := weigh(judging, reader, effective.value, other)) is not None
     ]
     if found:
         yield max(found, key=lambda loss: loss.weight)
