@@ -14,6 +14,8 @@ from typing import Any, Final
 from tools.interpreter.base import Base
 from tools.interpreter.classes import Parent
 from tools.interpreter.environment import Environment
+from tools.interpreter.expressions import merge
+from tools.interpreter.journal import joined
 from tools.interpreter.library.command_line import ParserValue
 from tools.interpreter.library.surroundings import PATH_METHODS, Logger, path_method
 from tools.interpreter.module import ModuleValue
@@ -27,9 +29,11 @@ from tools.interpreter.values import (
     GuestClass,
     GuestRaise,
     Instance,
+    Maybe,
     Native,
     Undecided,
     Unknown,
+    holed,
     unknown_of,
 )
 
@@ -269,6 +273,13 @@ class Attributes(Base):
             needs = self.journal.tainted(held) if self.journal.any_tainted else None
             if needs is not None:
                 return Unknown(needs)
+            if not isinstance(held, set) and name != "append" and (hole := holed(held)) is not None:
+                return self._of_holed(held, name, args, kwargs, hole)
+        if name == "update" and isinstance(held, dict) and any(isinstance(a, dict) and holed(a) for a in args):
+            self.journal.touch(held)
+            for part in (*args, kwargs):
+                merge(held, part)
+            return None
         if unknown and not (name in _STORING and not isinstance(args[0] if args else None, Unknown)) and not (
             name == "append"
         ):
@@ -285,6 +296,46 @@ class Attributes(Base):
         if isinstance(found, Unknown) and mutates and name != "pop":
             self.journal.taint(held, found.needs)
         return found
+
+    def _of_holed(
+        self, held: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], hole: Maybe
+    ) -> Any:
+        """Call a method of a list or dict of which some items may be absent."""
+        if name in ("copy", "extend"):
+            self.journal.touch(held)
+            return natively(getattr(held, name), *args)
+        if not isinstance(held, dict) or name not in ("get", "pop", "setdefault", "update", "items", "keys", "values"):
+            self.journal.taint(held, hole.needs)
+            return Unknown(hole.needs)
+        if name in ("items", "keys", "values"):
+            return [self._entry(name, key, value) for key, value in held.items()]
+        self.journal.touch(held)
+        if name == "update":
+            for part in (*args, kwargs):
+                if not isinstance(part, dict):
+                    self.journal.taint(held, hole.needs)
+                    return None
+                merge(held, part)
+            return None
+        if isinstance(args[0], Unknown):
+            return unknown_of(args[0], hole)
+        return self._open_entry(held, name, args)
+
+    def _open_entry(self, held: dict[Any, Any], name: str, args: tuple[Any, ...]) -> Any:
+        found = held.get(args[0], MISSING)
+        if type(found) is not Maybe:
+            return natively(getattr(held, name), *args)
+        value = joined(found.value, args[1] if len(args) > 1 else None, found.needs)
+        if name == "pop":
+            del held[args[0]]
+        elif name == "setdefault":
+            held[args[0]] = value
+        return value
+
+    def _entry(self, name: str, key: Any, value: Any) -> Any:
+        inner = value.value if type(value) is Maybe else value
+        entry = {"items": (key, inner), "keys": key, "values": inner}[name]
+        return Maybe(entry, value.needs) if type(value) is Maybe else entry
 
     def _grown(self, held: str, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if name == "format":
@@ -362,6 +413,8 @@ class Attributes(Base):
             return unknown_of(value, need=value.path if isinstance(value, External) else "")
         if isinstance(value, (list, dict, set)):
             needs = self.journal.tainted(value) if self.journal.any_tainted else None
+            if needs is None and isinstance(value, dict) and holed(value) is not None:
+                return iter([self._entry("keys", key, item) for key, item in value.items()])
             return Unknown(needs) if needs is not None else iter(list(value))
         if isinstance(value, Instance):
             found = value.cls.find("__iter__")

@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from tools.interpreter.attributes import NativeMethod
+from tools.interpreter.expressions import merge
 from tools.interpreter.forks import End
+from tools.interpreter.journal import joined
 from tools.interpreter.module import Frame, ModuleValue
 from tools.interpreter.operators import natively
 from tools.interpreter.statements import Statements
@@ -20,13 +22,17 @@ from tools.interpreter.values import (
     GuestClass,
     GuestRaise,
     Instance,
+    Maybe,
     Native,
     Stopped,
     Undecided,
     Unknown,
+    holed,
     unknown_of,
 )
 
+_KEEPING: Final = (list, tuple, dict, reversed)
+"""Native types that keep items that may be absent as such."""
 _Names = tuple[frozenset[str], frozenset[str], bool]
 _NONE: Final[frozenset[str]] = frozenset()
 
@@ -54,7 +60,7 @@ class Calls(Statements):
             part = self.mapping(value)
             if isinstance(part, Unknown):
                 return self.unfollowed(ast.unparse(node.func), (*args, part), kwargs)
-            kwargs.update(part)
+            merge(kwargs, part)
         outer, self.node = self.node, node
         try:
             return self.call(function, tuple(args), kwargs)
@@ -133,6 +139,9 @@ class Calls(Statements):
                 needs = self.journal.tainted(arg) if isinstance(arg, (list, dict, set)) else None
                 if needs is not None:
                     return Unknown(needs)
+        for arg in args:
+            if function not in _KEEPING and isinstance(arg, (list, tuple, dict)) and (hole := holed(arg)) is not None:
+                return Unknown(hole.needs)
         if function is range and any(isinstance(a, int) and abs(a) > 10**9 for a in args):
             return unknown_of(need="a range that is too long")
         found = natively(lambda: function(*args, **kwargs))
@@ -290,12 +299,26 @@ class Calls(Statements):
         for parameter in spec.kwonlyargs:
             if parameter.arg not in names and parameter.arg in function.kw_defaults:
                 names[parameter.arg] = function.kw_defaults[parameter.arg]
+        for name, value in names.items():
+            if type(value) is Maybe:
+                names[name] = self._given_perhaps(function, name, value)
         for parameter in (*plain, *spec.kwonlyargs):
             if parameter.arg not in names:
                 self.raise_native(TypeError(f"{function.name}() missing argument: '{parameter.arg}'"))
         if spec.kwarg is not None:
             names[spec.kwarg.arg] = extra
         return names
+
+    def _given_perhaps(self, function: Function, name: str, value: Maybe) -> Any:
+        """Return an argument that may not be given: either it or the default."""
+        spec = function.node.args
+        plain = [p.arg for p in (*spec.posonlyargs, *spec.args)]
+        first = len(plain) - len(function.defaults)
+        if name in function.kw_defaults:
+            return joined(value.value, function.kw_defaults[name], value.needs)
+        if name in plain and plain.index(name) >= first:
+            return joined(value.value, function.defaults[plain.index(name) - first], value.needs)
+        return Unknown(value.needs)
 
     # --- generators -------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tools.interpreter.base import Base
+from tools.interpreter.journal import joined
 from tools.interpreter.module import Frame
 from tools.interpreter.operators import binary, compare, natively
 from tools.interpreter.values import (
@@ -15,10 +16,12 @@ from tools.interpreter.values import (
     GuestClass,
     GuestRaise,
     Instance,
+    Maybe,
     Native,
     Stopped,
     Undecided,
     Unknown,
+    holed,
     needs_of,
     text_of,
     unknown_of,
@@ -29,6 +32,14 @@ _UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
     ast.UAdd: lambda value: +value,
     ast.Invert: lambda value: ~value,
 }
+
+
+def merge(into: dict[Any, Any], part: dict[Any, Any]) -> None:
+    """Put the items of a dict into another; one that may be absent leaves open what was there."""
+    for name, value in part.items():
+        if type(value) is Maybe and name in into:
+            value = joined(into[name], value.value, value.needs)
+        into[name] = value
 
 
 class Expressions(Base):
@@ -104,7 +115,7 @@ class Expressions(Base):
                 part = self._mapping(value)
                 if isinstance(part, Unknown):
                     return part
-                found.update(part)
+                merge(found, part)
                 continue
             key = self.evaluate(key_node)
             if isinstance(key, Unknown):
@@ -153,7 +164,21 @@ class Expressions(Base):
                 return self.call(self.bind(found, held), (key,), {})
             if held.native is not None:
                 held = held.native
+        if isinstance(held, (list, tuple, dict)) and (hole := holed(held)) is not None:
+            return self._holed_item(held, key, hole)
         return natively(lambda a, b: a[b], held, key)
+
+    def _holed_item(self, held: Any, key: Any, hole: Maybe) -> Any:
+        """Return an item of a container of which some may be absent."""
+        if isinstance(held, dict):
+            found = natively(held.__getitem__, key)
+            if type(found) is Maybe:
+                self.doubts += 1
+                return found.value
+            return found
+        if isinstance(key, int) and 0 <= key < next(n for n, item in enumerate(held) if item is hole):
+            return held[key]
+        return Unknown(hole.needs)
 
     def _Slice(self, node: ast.Slice) -> Any:
         parts = [None if p is None else self.evaluate(p) for p in (node.lower, node.upper, node.step)]
@@ -264,6 +289,9 @@ class Expressions(Base):
             return value
         if isinstance(value, (list, dict, set)):
             needs = self.journal.tainted(value) if self.journal.any_tainted else None
+            if needs is None and value and not isinstance(value, set) and (hole := holed(value)) is not None:
+                items = value.values() if isinstance(value, dict) else value
+                return Unknown(hole.needs) if all(type(item) is Maybe for item in items) else True
             return Unknown(needs) if needs is not None else bool(value)
         if isinstance(value, (External, GuestClass, Function)):
             return True
@@ -357,6 +385,8 @@ class Expressions(Base):
     ) -> Iterator[Any]:
         clause, rest = generators[0], generators[1:]
         for item in first:
+            if type(item) is Maybe:
+                raise Undecided(item.needs)
             outer, self.frame = self.frame, frame
             try:
                 self.assign(clause.target, item)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tools.interpreter.values import MISSING, Instance, Undecided, Unknown, needs_of
+from tools.interpreter.values import MISSING, Instance, Maybe, Undecided, Unknown, needs_of
 
 WHOLE: Final = object()
 """The key of an entry that holds the whole content of a list, dict or set."""
@@ -162,11 +162,16 @@ class Journal:
 
     def _merge_content(self, where: Any, there: Any, needs: tuple[str, ...]) -> None:
         self.touch(where)
-        if isinstance(where, list) and len(where) == len(there):
-            where[:] = [joined(a, b, needs) for a, b in zip(where, there, strict=True)]
-        elif isinstance(where, dict) and where.keys() == there.keys():
-            for name in where:
-                where[name] = joined(where[name], there[name], needs)
+        if isinstance(where, list) and abs(len(where) - len(there)) <= _MOST_HOLES:
+            both = [joined(a, b, needs) for a, b in zip(where, there, strict=False)]
+            rest = where[len(there) :] or there[len(where) :]
+            where[:] = [*both, *(perhaps(item, needs) for item in rest)]
+        elif isinstance(where, dict) and len(where.keys() ^ there.keys()) <= _MOST_HOLES:
+            for name in [*where, *(n for n in there if n not in where)]:
+                if name in where and name in there:
+                    where[name] = joined(where[name], there[name], needs)
+                else:
+                    where[name] = perhaps(where[name] if name in where else there[name], needs)
         else:
             self.taint(where, needs)
 
@@ -204,6 +209,8 @@ def _restore(where: Any, key: Any, value: Any) -> None:
         where.update(value)
 
 
+_MOST_HOLES: Final = 64
+"""Items that may be absent before a container counts as unknown altogether."""
 _DEPTH: Final = 6
 
 
@@ -227,10 +234,18 @@ def same(first: Any, second: Any, depth: int = _DEPTH) -> bool:
         return False
 
 
+def perhaps(value: Any, needs: tuple[str, ...]) -> Maybe:
+    """Return an item that is there on one of two ways only."""
+    return value if type(value) is Maybe else Maybe(value, needs)
+
+
 def joined(first: Any, second: Any, needs: tuple[str, ...]) -> Any:
     """Return a value that stands for either of two."""
     if same(first, second):
         return first
+    if type(first) is Maybe or type(second) is Maybe:
+        inner = [v.value if type(v) is Maybe else v for v in (first, second)]
+        return Maybe(joined(*inner, needs), (*needs, *needs_of(first), *needs_of(second))[:6])
     options: list[Any] = []
     for value in (first, second):
         if isinstance(value, Unknown):

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable
 from typing import Any, Final
 
-from tools.interpreter.values import MISSING, External, GuestRaise, Instance, Undecided, Unknown, unknown_of
+from tools.interpreter.values import MISSING, External, GuestRaise, Instance, Maybe, Undecided, Unknown, unknown_of
 
 BINARY: Final[dict[type[ast.operator], tuple[Callable[[Any, Any], Any], str]]] = {
     ast.Add: (operator.add, "add"),
@@ -169,7 +169,10 @@ def contains(container: Any, item: Any) -> Any:
         return unknown_of(*unknown) if unknown else False
     if isinstance(container, (str, bytes)):
         item = plain(item)
-    return natively(operator.contains, container, item)
+    found = natively(operator.contains, container, item)
+    if found is True and isinstance(container, dict) and type(container.get(item)) is Maybe:
+        return Unknown(container[item].needs)
+    return found
 
 
 def compare(op: ast.cmpop, left: Any, right: Any, call: Callable[..., Any]) -> Any:

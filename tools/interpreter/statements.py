@@ -18,9 +18,11 @@ from tools.interpreter.values import (
     GuestRaise,
     GuestClass,
     Instance,
+    Maybe,
     Native,
     Undecided,
     Unknown,
+    holed,
     needs_of,
     unknown_of,
 )
@@ -152,6 +154,8 @@ class Statements(Forks):
                 self.assign(target, Unknown(items.needs))
             return
         found = natively(list, items)
+        if not isinstance(found, Unknown) and (hole := holed(found)) is not None:
+            found = hole
         if isinstance(found, Unknown):
             found = [Unknown(found.needs) for _ in targets]
         starred = next((n for n, t in enumerate(targets) if isinstance(t, ast.Starred)), None)
@@ -296,8 +300,7 @@ class Statements(Forks):
         try:
             for item in values:
                 self.step()
-                self.assign(node.target, item)
-                end = self._round(node.body)
+                end = self._item_round(node, item)
                 if end.kind == "break":
                     return self.settle(base, NORMAL, "break", frame, "normal")
                 if end.kind != "normal":
@@ -306,6 +309,15 @@ class Statements(Forks):
             return self._unknown_rounds(node, Unknown(undecided.needs))
         end = self.block(node.orelse)
         return self.settle(base, end, "break", frame, "normal") if end.kind == "normal" else end
+
+    def _item_round(self, node: ast.For, item: Any) -> End:
+        """Follow a loop's body for one item, which a container may not hold."""
+
+        def way() -> End:
+            self.assign(node.target, item.value if type(item) is Maybe else item)
+            return self._round(node.body)
+
+        return self.two_ways(item.needs, way, lambda: NORMAL) if type(item) is Maybe else way()
 
     def _generator_call(self, node: ast.For) -> End | None:
         return None

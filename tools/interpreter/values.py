@@ -71,6 +71,22 @@ class Unknown:
     __str__ = __format__ = __int__ = __float__ = __index__ = __call__ = __bytes__ = _undecided  # type: ignore[assignment]
 
 
+class Maybe(Unknown):
+    """Stand for an item that a list or dict may hold: either this value, or nothing in its place."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any, needs: tuple[str, ...]) -> None:
+        super().__init__(needs)
+        self.value = value
+
+
+def holed(container: Any) -> Maybe | None:
+    """Return an item of a list, tuple or dict that may be absent, if it has one."""
+    items = container.values() if isinstance(container, dict) else container
+    return next((item for item in items if type(item) is Maybe), None)
+
+
 def unknown_of(*values: Any, need: str = "") -> Unknown:
     """Return an unknown that needs what the unknown ones among values need (lists and dicts looked into)."""
     needs = [need] if need else []

@@ -18,6 +18,7 @@ from tools.interpreter.values import (
     Native,
     Undecided,
     Unknown,
+    holed,
     unknown_of,
 )
 
@@ -69,6 +70,8 @@ class Builtins:
         needs = self.machine.journal.tainted(value) if isinstance(value, (list, dict, set)) else None
         if needs is not None or isinstance(value, (Unknown, External)):
             return unknown_of(value, need=needs[0] if needs else "")
+        if isinstance(value, (list, tuple, dict)) and (hole := holed(value)) is not None:
+            return Unknown(hole.needs)
         return natively(len, value)
 
     def do_isinstance(self, value: Any, cls: Any) -> Any:

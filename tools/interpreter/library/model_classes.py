@@ -6,7 +6,7 @@ import functools
 import gzip
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +15,8 @@ from packaging.version import InvalidVersion, Version
 
 from tools.interpreter.values import MISSING
 
-FILE: Final = Path(__file__).with_name("model_classes.json.gz")
+FILE: Final = Path(__file__).with_name("model_classes.txt.gz")
+PARTS: Final = ("types", "classes", "functions", "traits")
 Record = Mapping[str, Any]
 _BASES: Final = ("PreTrainedConfig", "PretrainedConfig")
 _NOT_SERIALIZED: Final = (
@@ -120,23 +121,44 @@ class Release:
         return name if not module or record["in"].startswith(module) else ""
 
 
-class Table:
-    """Hold the classes of every release that was read."""
+class Rows(Mapping[str, Any]):
+    """Hold the rows of one part of the table for one release; a row is read when it is asked for."""
 
-    def __init__(self, data: Mapping[str, Any]) -> None:
-        self.data = data
-        self.versions: list[str] = data["versions"]
+    def __init__(self, texts: dict[str, str]) -> None:
+        self._texts = texts
+        self._read: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._read:
+            self._read[name] = json.loads(self._texts[name])
+        return self._read[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._texts)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+
+class Table:
+    """Hold the classes of every release that was read; a line is a part, a name, its releases, and what is known."""
+
+    def __init__(self, text: str) -> None:
+        first, *lines = text.splitlines()
+        self.versions: list[str] = first.split()
+        self._rows = [line.split("\t", 3) for line in lines]
         self._releases: dict[str, Release] = {}
 
     def release(self, version: str) -> Release:
         """Return one release."""
         if version not in self._releases:
             at = self.versions.index(version)
-            parts = []
-            for part in ("types", "classes", "functions", "traits"):
-                held = self.data[part]
-                parts.append({n: one for n, variants in held.items() for where, one in variants if at in where})
-            self._releases[version] = Release(version, *parts)
+            parts: dict[str, dict[str, str]] = {part: {} for part in PARTS}
+            for part, name, where, told in self._rows:
+                if _covers(where, at):
+                    parts[part][name] = told
+            types, classes, functions, traits = (Rows(parts[part]) for part in PARTS)
+            self._releases[version] = Release(version, dict(types), classes, functions, traits)
         return self._releases[version]
 
     def releases(self, wanted: str) -> list[Release]:
@@ -179,7 +201,28 @@ def table() -> Table | None:
     """Return the table, read once; None when the file is not there."""
     if not FILE.is_file():
         return None
-    return Table(json.loads(gzip.decompress(FILE.read_bytes())))
+    return Table(gzip.decompress(FILE.read_bytes()).decode())
+
+
+@functools.cache
+def _covers(where: str, at: int) -> bool:
+    """Tell whether positions written as ``0-3,7`` hold one."""
+    for part in where.split(","):
+        first, _, last = part.partition("-")
+        if int(first) <= at <= int(last or first):
+            return True
+    return False
+
+
+def positions(found: list[int]) -> str:
+    """Write ascending positions as ``0-3,7``."""
+    parts: list[list[int]] = []
+    for at in found:
+        if parts and at == parts[-1][1] + 1:
+            parts[-1][1] = at
+        else:
+            parts.append([at, at])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
 
 
 def sorted_versions(versions: Any) -> list[str]:

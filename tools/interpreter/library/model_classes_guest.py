@@ -212,8 +212,10 @@ class Configurations:
         return Unknown((_NEED,)) if any(v is MISSING for v in values) else self.joined(values)
 
     def _read(self, position: int, made: Made, name: str) -> Any:
+        view = Made(made.kind, dict(made.attrs))
+        view.own, view.vague = made.own, made.vague
         try:
-            return self.evaluators[position].read(made, name)
+            return self.evaluators[position].read(view, name)
         except _FAILURES:
             return MISSING
 
@@ -340,7 +342,7 @@ class Configurations:
         return unknown_of(*found, need="get_text_config()")
 
     def _get(self, held: Instance, name: str) -> Any:
-        made = Made(self.kind_of(held.cls), held.attrs)
+        made = Made(self.kind_of(held.cls), dict(held.attrs))
         made.vague = self.machine.journal.tainted(held.attrs) or ()
         try:
             found = self.evaluators[-1].read(made, name)
