@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, Literal
+from typing import Final
 
 from tools.definitions import HIDDEN, is_secret
 from tools.evaluate import evaluate
@@ -16,29 +15,18 @@ from tools.scopes import UNKNOWN
 from tools.settings.callers import MOST_DEPTH, Call, Callers, CallPath
 from tools.settings.copies import kept_as
 from tools.settings.needs import Need, Unit
+from tools.settings.outcomes import Outcome, summed
 from tools.settings.overwrites import Overwrite
-from tools.settings.reach import profile_of, reached, slots_of
+from tools.settings.reach import profile_of, reached
 from tools.settings.readers import Reader
 from tools.settings.resolving import resolving
+from tools.settings.slots import slots_of
 from tools.settings.types import Cite, Condition, Effective, Evaluation, SourceTree, Truth
 
-Result = Literal["fires", "cannot fire", "unknown"]
 Fallback = Callable[[Need], tuple[Truth, str] | None]
 """Judge a condition by other means; None when these do not apply."""
 _STARTED: Final = ("launch_server.py", "__main__.py", "main.py", "api_server.py", "http_server.py")
 _FLIPPED: Final[dict[Truth, Truth]] = {"true": "false", "false": "true", "unknown": "unknown"}
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """Hold whether an assignment happens in a process, why, and what would decide it."""
-
-    result: Result
-    because: str
-    cite: Cite | None = None
-    """The first condition that is false."""
-    needs: tuple[str, ...] = ()
-    conditions: tuple[Condition, ...] = ()
 
 
 class Judging:
@@ -74,7 +62,7 @@ class Judging:
         own = [self.condition(need) for need in overwrite.conditions]
         own += self._not_reached(overwrite.body, overwrite.line, overwrite.cite, own)
         ways = [self._way(path) for path in overwrite.paths]
-        return _summed(own, ways, self.never_called(overwrite.callers, overwrite.unit))
+        return summed(own, ways, self.never_called(overwrite.callers, overwrite.unit))
 
     def never_called(self, callers: Callers, unit: Unit, seen: tuple[Unit, ...] = ()) -> bool:
         """Tell whether every call of a function is one that this process surely does not come to."""
@@ -226,36 +214,6 @@ class Judging:
 def judged(overwrite: Overwrite, evaluation: Evaluation) -> tuple[Condition, ...]:
     """Return the conditions of an assignment as they come out for a process, outermost first."""
     return Judging(overwrite.tree, evaluation).judged(overwrite)
-
-
-def _summed(own: list[Condition], ways: list[tuple[list[Condition], bool]], never: bool) -> Outcome:
-    own_false = next((c for c in own if c.verdict == "false"), None)
-    open_ways = [way for way in ways if not any(c.verdict == "false" for c in way[0])]
-    chosen = _best(open_ways or ways)
-    conditions = tuple([*(chosen[0] if chosen is not None else []), *own])
-    if own_false is not None:
-        return Outcome("cannot fire", _reason(own_false), own_false.cite, (), conditions)
-    first = next((c for c in conditions if c.verdict == "false"), None)
-    if never and first is not None:
-        return Outcome("cannot fire", _reason(first), first.cite, (), conditions)
-    unknown = [c for c in conditions if c.verdict == "unknown"]
-    if not unknown and chosen is not None and chosen in open_ways and chosen[1]:
-        because = "; ".join(_reason(c) for c in own) or "nothing stands before it"
-        return Outcome("fires", because, None, (), conditions)
-    needs = tuple(dict.fromkeys(n for c in unknown for n in (c.needs or (c.text,))))
-    if not needs:
-        needs = ("whether its function is called",)
-    because = _reason(unknown[0]) if unknown else "nothing shows that its function is called"
-    return Outcome("unknown", because, None, needs, conditions)
-
-
-def _best(ways: Iterable[tuple[list[Condition], bool]]) -> tuple[list[Condition], bool] | None:
-    """Return the way with the fewest open conditions, one from an entry point before others."""
-    return min(ways, key=lambda way: (not way[1], sum(c.verdict == "unknown" for c in way[0])), default=None)
-
-
-def _reason(condition: Condition) -> str:
-    return f"{condition.text} is {condition.verdict}: {condition.because}"
 
 
 def _unknown(node: ast.expr, need: Need) -> Condition:

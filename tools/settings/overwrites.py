@@ -13,7 +13,8 @@ from tools.settings.callers import Callers, CallPath, registration
 from tools.settings.candidates import words_of, writes_in
 from tools.settings.needs import Need, Unit, body_of, needs_at, unit_of
 from tools.settings.pairs import Pair, pair_of
-from tools.settings.reach import Profile, Slots, Way, profile_of, slots_of, twins_of
+from tools.settings.reach import Profile, Way, profile_of
+from tools.settings.slots import Slots, slots_of, twins_of
 from tools.settings.trees import cite
 from tools.settings.types import Cite, SourceTree
 

@@ -8,9 +8,10 @@ from typing import Any, Final, Literal
 
 from tools.settings.judging import Judging
 from tools.settings.losses import Loss, loss_of, switched_off
-from tools.settings.reach import profile_of, slots_of, twins_of
+from tools.settings.reach import profile_of
 from tools.settings.readers import Reader, readers_of
 from tools.settings.relevance import Relevance
+from tools.settings.slots import slots_of, twins_of
 from tools.settings.types import Cite, Definition, DerivationStep, Effective, Evaluation, SourceTree
 
 Kind = Literal["off by flag", "off by overwrite", "fast path unused", "differs from default"]
