@@ -268,10 +268,11 @@ def test_disagreements_are_named() -> None:
 
 
 @pytest.mark.slow
-async def test_a_released_engine_is_asked(tmp_path: Path) -> None:
+async def test_a_released_engine_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """SGLang 0.5.23: its argument code runs, its kernels are empty modules, its GPUs an nvidia-smi's."""
     if not (PACKAGES / "torch").is_dir() or not (PACKAGES / "transformers").is_dir():
         pytest.skip("no interpreter with torch: the ground truth's environment is not installed")
+    monkeypatch.setattr("tools.settings.ask.SECONDS", 400)  # other tests may run beside this one
     source = fetch("sglang", "0.5.23", Settings().cache_dir) / "sglang"
     package = tmp_path / "package" / "sglang"
     mirror(source, package)

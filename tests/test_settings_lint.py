@@ -243,7 +243,7 @@ def drawn(rng: random.Random, known: Definitions, engine: str, count: int) -> li
                 flag = flag[: rng.randint(4, len(flag))]
             elif chance < 0.13:
                 flag = "--" + flag.lstrip("-").replace("-", "_")
-            elif chance < 0.18:
+            elif chance < 0.18 and len(flag) > 4:
                 place = rng.randrange(2, len(flag))
                 flag = flag[:place] + flag[place + 1 :]
             pool = ["1", "8", "-1", "0.5", "x", "true", "None", "16k", "auto", '{"a": 1}', "a b", "", "-x"]
