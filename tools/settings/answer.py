@@ -13,6 +13,7 @@ from tools.contract import Host, ToolContext, ToolError
 from tools.facts import redacted
 from tools.settings import subject as subjects
 from tools.settings import view
+from tools.settings.remote import RemoteTree
 from tools.settings.subject import Subject
 from tools.settings.tool import Args
 from tools.settings.whose import engine_pid
@@ -48,6 +49,8 @@ def _answer(subject: Subject, args: Args) -> dict[str, Any]:
     if args.what in ("one", "diff"):
         names = [subjects.named(subject, name) for name in args.names]
         what = {"settings": view.settings_view(subject, names)}
+    if isinstance(subject.tree, RemoteTree):
+        subject.tree.remember()
     # Last, for it tells what was fetched on the way.
     return {**view.host_head(subject), **what}
 

@@ -2,43 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from tools.definitions import HIDDEN, is_secret
 from tools.launch_line import mask
 from tools.settings import problems
 from tools.settings import subject as subjects
-from tools.settings.difference import Difference, log_line, same
-from tools.settings.judging import Judging
+from tools.settings.difference import Difference
 from tools.settings.lint import lint
 from tools.settings.locate import Location
-from tools.settings.overwrites import Overwrite, overwrites, overwrites_of
-from tools.settings.readers import readers
+from tools.settings.plain import cite_text, condition_view, plain
 from tools.settings.remote import RemoteTree
 from tools.settings.requested import Asked
-from tools.settings.static_judge import static_fallback
 from tools.settings.subject import Subject
 from tools.settings.suspects import Suspect, suspects
-from tools.settings.types import Cite, Condition, Definition, DerivationStep, Effective, Origin
-
-_MOST_EXPLAINED = 24
-"""Settings that a table looks for in the whole package."""
-
-
-def plain(value: Any) -> Any:
-    """Return a value in JSON types; what has no JSON form becomes text."""
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float):
-        return value if abs(value) < float("inf") else str(value)
-    if isinstance(value, list | tuple):
-        return [plain(part) for part in value]
-    if isinstance(value, set | frozenset):
-        return [plain(part) for part in sorted(value, key=repr)]
-    if isinstance(value, Mapping):
-        return {str(key): plain(part) for key, part in value.items()}
-    return repr(value)[:300]
+from tools.settings.types import Definition, DerivationStep, Effective, Origin
+from tools.settings.view_assignments import explain, explain_all, overwrites_view, readers_view
 
 
 def _shown(name: str, value: Any) -> Any:
@@ -107,7 +87,7 @@ def settings_view(subject: Subject, names: Iterable[str] = ()) -> dict[str, Any]
     every = chosen or [row.name for row in subject.rows]
     settings = {name: setting_view(subject, name, whole=bool(chosen)) for name in every}
     if not chosen:
-        _explain_all(subject, settings)
+        explain_all(subject, settings)
     return settings
 
 
@@ -129,9 +109,9 @@ def setting_view(subject: Subject, name: str, *, whole: bool) -> dict[str, Any]:
     view |= _told(subject, name, row)
     view["definition"] = _definition(definition) if definition is not None else None
     if whole:
-        view["overwrites"] = _overwrites(subject, name)
-        _explain(view, view["overwrites"], subject.evidence.log)
-        view["readers"] = _readers(subject, name)
+        view["overwrites"] = overwrites_view(subject, name)
+        explain(view, view["overwrites"], subject.evidence.log)
+        view["readers"] = readers_view(subject, name)
     return view
 
 
@@ -167,10 +147,6 @@ def _asked(one: Asked) -> dict[str, Any]:
     return view
 
 
-def _cite(cite: Cite | None) -> str | None:
-    return str(cite) if cite is not None else None
-
-
 def _origin(row: Difference) -> str | None:
     if row.step is not None:
         return row.step.origin
@@ -204,9 +180,9 @@ def _step(name: str, step: DerivationStep, *, decides: bool) -> dict[str, Any]:
         "origin": step.origin,
         "value": _shown(name, step.value) if step.known else None,
         "known": step.known,
-        "cite": _cite(step.cite),
+        "cite": cite_text(step.cite),
         "text": HIDDEN if is_secret(name) and step.origin in ("flag", "environment") else step.text,
-        "conditions": [_condition(one) for one in step.conditions],
+        "conditions": [condition_view(one) for one in step.conditions],
         "logged": step.logged,
     }
     if decides:
@@ -214,16 +190,6 @@ def _step(name: str, step: DerivationStep, *, decides: bool) -> dict[str, Any]:
     if step.calls:
         view["calls"] = [str(call) for call in step.calls]
     return view
-
-
-def _condition(one: Condition) -> dict[str, Any]:
-    view: dict[str, Any] = {
-        "text": one.text,
-        "verdict": one.verdict,
-        "because": one.because,
-        "cite": str(one.cite),
-    }
-    return view | ({"needs": list(one.needs)} if one.needs else {})
 
 
 def _definition(one: Definition) -> dict[str, Any]:
@@ -246,90 +212,6 @@ def _definition(one: Definition) -> dict[str, Any]:
     }
 
 
-def _judging(subject: Subject) -> Judging:
-    location = subject.location
-    told = location.process.effective if location is not None else None
-    return Judging(subject.tree, subject.evaluation, static_fallback(subject.tree, subject.argv, told))
-
-
-def _overwrites(subject: Subject, name: str) -> list[dict[str, Any]]:
-    judging = _judging(subject)
-    return [_overwrite(one, judging) for one in overwrites(subject.tree, name)]
-
-
-def _explain_all(subject: Subject, settings: dict[str, dict[str, Any]]) -> None:
-    """Look for the assignments of those values that no step of the evaluation gives."""
-    names = [name for name, one in settings.items() if one["class"] == "not explained"][:_MOST_EXPLAINED]
-    if not names:
-        return
-    judging = _judging(subject)
-    for name, found in overwrites_of(subject.tree, names).items():
-        _explain(settings[name], [_overwrite(one, judging) for one in found], subject.evidence.log)
-
-
-def _explain(view: dict[str, Any], rows: list[dict[str, Any]], log: str) -> None:
-    """Class a value that only the engine tells by the assignments that happen, or name those that may."""
-    if view["class"] != "not explained":
-        return
-    fitting = [
-        row
-        for row in rows
-        if row["result"] != "cannot fire"
-        and "pair" not in row
-        and (not row["known"] or same(row["value"], view["value"]))
-    ]
-    giving = [row for row in fitting if row["result"] == "fires"]
-    told = [(row, line) for row in fitting if (line := log_line(row["logged"] or "", log))]
-    if len(told) == 1:  # the engine's log says which one it was
-        view |= {"class": "logged override", "given_by": told[0][0]["cite"], "log": told[0][1]}
-    elif giving:
-        view["class"] = "logged override" if giving[-1]["logged"] else "silent override"
-        view["given_by"] = giving[-1]["cite"]
-    elif fitting:
-        fitting.sort(key=lambda row: len([c for c in row["conditions"] if c["verdict"] == "unknown"]))
-        view["perhaps_by"] = [row["cite"] for row in fitting[:3]]
-    for step in view["steps"]:
-        if step["cite"] == view.get("given_by", ""):
-            step["decides"] = True
-
-
-def _overwrite(one: Overwrite, judging: Judging) -> dict[str, Any]:
-    outcome = judging.outcome(one)
-    view: dict[str, Any] = {
-        "result": outcome.result,
-        "value": plain(one.value) if one.known else None,
-        "known": one.known,
-        "text": one.text,
-        "on": one.on,
-        "cite": str(one.cite),
-        "symbol": one.symbol,
-        "because": outcome.because,
-        "decided_at": _cite(outcome.cite),
-        "needs": list(outcome.needs),
-        "conditions": [_condition(condition) for condition in outcome.conditions],
-        "logged": one.logged,
-    }
-    if one.pair is not None:
-        view["pair"] = {"role": one.pair.role, "saved": one.pair.saved, "restored": one.pair.restored}
-    return view
-
-
-def _readers(subject: Subject, name: str) -> list[dict[str, Any]]:
-    return [
-        {
-            "cite": str(one.cite),
-            "symbol": one.symbol,
-            "use": one.use,
-            "text": one.text,
-            "decides": one.decides,
-            "weight": one.weight,
-            "through": one.through,
-            "serving": one.serving,
-        }
-        for one in readers(subject.tree, name)
-    ]
-
-
 def suspects_view(subject: Subject) -> dict[str, Any]:
     """Return the settings that leave an optimisation unused, the one most worth a look first."""
     found = suspects(subject.tree, subject.definitions.fields(), subject.evaluation)
@@ -345,7 +227,7 @@ def _suspect(subject: Subject, one: Suspect) -> dict[str, Any]:
         "default": plain(one.default),
         "class": row.kind,
         "score": round(one.score, 1),
-        "reasons": [{"text": reason.text, "cite": _cite(reason.cite)} for reason in one.reasons],
+        "reasons": [{"text": reason.text, "cite": cite_text(reason.cite)} for reason in one.reasons],
     }
     if row.disagrees:
         view["engine_says"] = _shown(one.name, row.value)
