@@ -19,7 +19,8 @@ from tools.definitions import ENGINES, read_definitions
 from tools.launch_values import launch_values
 from tools.scopes import UNKNOWN
 from tools.settings.define import definitions
-from tools.settings.judging import Judging, Outcome
+from tools.settings.judging import Judging
+from tools.settings.outcomes import Outcome
 from tools.settings.overwrites import Overwrite, overwrites, overwrites_of
 from tools.settings.readers import readers, readers_of
 from tools.settings.source import LocalTree

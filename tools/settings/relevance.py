@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tools.settings.callers import Callers
@@ -10,7 +10,7 @@ from tools.settings.judging import Judging
 from tools.settings.needs import Need, needs_at
 from tools.settings.reach import profile_of
 from tools.settings.readers import Reader
-from tools.settings.types import Cite, Evaluation, SourceTree, Truth
+from tools.settings.types import Cite, Definition, Evaluation, SourceTree, Truth
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +24,15 @@ class Relevant:
 class Relevance:
     """Judge for one process which uses of settings it comes to."""
 
-    def __init__(self, tree: SourceTree, judging: Judging, evaluation: Evaluation) -> None:
+    def __init__(
+        self,
+        tree: SourceTree,
+        judging: Judging,
+        definitions: Mapping[str, Definition],
+        evaluation: Evaluation,
+    ) -> None:
         self._tree = tree
+        self._definitions = definitions
         self._judging = judging
         self._evaluation = evaluation
         self._callers = Callers(tree, profile_of(tree))
@@ -58,10 +65,10 @@ class Relevance:
         if self._judging.condition(need).verdict != "true":
             return None
         for name in self._judging.settings_in(need):
-            steps = self._evaluation.settings[name].steps
-            defaults = [step.value for step in steps if step.origin == "default"]
-            given = [step for step in steps if step.origin == "flag"]
-            differs = given and defaults and given[-1].value != defaults[-1]
-            if differs and self._judging.truth(need, name, defaults[-1]) == "false":
-                return f"it matters since {name} is {given[-1].value!r} ({need.text})", need.cite
+            definition, effective = self._definitions.get(name), self._evaluation.settings[name]
+            if definition is None or not definition.default_known or effective.value == definition.default:
+                continue
+            written = any(step.origin == "overwrite" for step in effective.steps)
+            if not written and self._judging.truth(need, name, definition.default) == "false":
+                return f"it matters since {name} is {effective.value!r} ({need.text})", need.cite
         return None

@@ -72,7 +72,7 @@ def suspects(
     twins = twins_of(profile, slots_of(tree, profile, names), names)
     names = [name for name in names if name not in twins]
     judging = Judging(tree, evaluation)
-    relevance = Relevance(tree, judging, evaluation)
+    relevance = Relevance(tree, judging, definitions, evaluation)
     found = []
     for name, uses in readers_of(tree, names).items():
         candidate = _candidate(definitions[name], evaluation.settings[name], uses, judging)
@@ -151,12 +151,12 @@ def _others(definition: Definition, value: Any) -> list[Any]:
 
 def _origins(definition: Definition, effective: Effective) -> Iterator[Reason]:
     """Yield how the value came about, where that is not the default."""
-    given = [s for s in effective.steps if s.origin in ("flag", "environment")]
-    if given and definition.default_known and effective.value != definition.default:
-        text = f"{given[-1].text} is given; the default is {definition.default!r}"
-        yield Reason(text, definition.cite, 0.0)
     last = effective.steps[-1] if effective.steps else None
-    if last is not None and last.origin == "overwrite":
+    overwritten = last is not None and last.origin == "overwrite"
+    if not overwritten and definition.default_known and effective.value != definition.default:
+        flag = next(iter(definition.flags), definition.name)
+        yield Reason(f"{flag} is given; the default is {definition.default!r}", definition.cite, 0.0)
+    if last is not None and overwritten:
         yield _overwritten(last)
 
 
