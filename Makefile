@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint eval bench releases clean lock
+.PHONY: demo test lint eval bench truth releases clean lock
 
 $(STAMP): requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not ((3, 11) <= sys.version_info[:2] < (3, 14)))' || \
@@ -39,6 +39,11 @@ releases: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python -m evals.bench
+
+# Nightly: our evaluation of settings against what the engines' own code made of launch lines, as recorded by
+# `python -m evals.truth make`; takes hours.
+truth: $(STAMP)
+	$(BIN)/python -m evals.truth compare --write docs/settings-truth.md
 
 # The pins: needs the network, run by hand when dependencies change.
 lock: $(STAMP)

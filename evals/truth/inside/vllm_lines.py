@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import importlib.abc
+import importlib.machinery
 import os
 import pickle
 import sys
@@ -17,7 +19,11 @@ from evals.truth.inside.plain import plain
 from evals.truth.inside.pretended import Pretence
 
 MODULES = ("vllm.engine.arg_utils", "vllm.usage.usage_lib")
-_PARSERS = ("vllm.entrypoints.launchers.cli_args", "vllm.entrypoints.openai.cli_args")
+_PARSERS = (
+    "vllm.entrypoints.common.cli_args",
+    "vllm.entrypoints.launchers.cli_args",
+    "vllm.entrypoints.openai.cli_args",
+)
 _PARSER_CLASSES = ("vllm.utils.argparse_utils", "vllm.utils")
 _LEAST = {
     "cutlass_scaled_mm_supports_fp8": 89,
@@ -63,12 +69,36 @@ def _pretend_triton(pretence: Pretence, torch: Any) -> None:
 
 def imported(pretence: Pretence) -> None:
     """Import the argument code; models are inspected in a fork, where the pretence holds."""
-    pretence.answer_nvml(importlib.import_module("vllm.third_party.pynvml"))
+    sys.meta_path.insert(0, _Bindings(pretence))
     for name in MODULES:
         importlib.import_module(name)
     _first(_PARSERS, "make_arg_parser")
     registry: Any = importlib.import_module("vllm.model_executor.models.registry")
     registry._run_in_subprocess = _in_fork
+
+
+class _Bindings(importlib.abc.MetaPathFinder):
+    """Let the package's copy of NVML's bindings answer once it is imported: the package asks at once."""
+
+    def __init__(self, pretence: Pretence) -> None:
+        self._pretence = pretence
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Find the bindings where they lie, and change what they answer once they are loaded."""
+        if fullname != "vllm.third_party.pynvml":
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path)
+        loader: Any = spec.loader if spec is not None else None
+        execute = loader.exec_module
+
+        def load(module: types.ModuleType) -> None:
+            execute(module)
+            self._pretence.answer_nvml(module)
+
+        loader.exec_module = load
+        return spec
 
 
 def _in_fork(function: Callable[[], Any]) -> Any:
@@ -93,12 +123,13 @@ def _in_fork(function: Callable[[], Any]) -> Any:
 
 def _first(modules: Sequence[str], name: str) -> Any:
     """Return a name from the first of the modules that has it: it moved between releases."""
+    said = []
     for module in modules:
         try:
             return getattr(importlib.import_module(module), name)
-        except (ImportError, AttributeError):
-            continue
-    raise ImportError(f"none of {', '.join(modules)} has {name}")
+        except (ImportError, AttributeError) as error:
+            said.append(f"{module}: {error}")
+    raise ImportError(f"nothing has {name}; {'; '.join(said)}")
 
 
 def _parser() -> Any:
