@@ -259,6 +259,8 @@ class CacheConfig:
     limits: dict[str, int] = field(default_factory=dict)
     made: int = field(init=False)
     token: bool | str | None = None
+    sparse: bool = False
+    either: Literal["a"] | Literal["b"] = "a"
 ''',
     "vllm/config/vllm.py": """
 from vllm.config.cache import CacheConfig
@@ -285,6 +287,7 @@ class EngineArgs:
         group.add_argument("--block-size", **kwargs["block_size"])
         group.add_argument("--kv-cache-dtype", **kwargs["cache_dtype"])
         group.add_argument("--enable-prefix-caching", **{**kwargs["prefix"], "default": None})
+        group.add_argument("--sparse", action="store_true", **kwargs["sparse"])
         group.add_argument("--limits", **kwargs["limits"], deprecated=True)
         group.add_argument("--token", **kwargs["token"])
         group.add_argument("--tensor-parallel-size", "-tp", type=int, default=1)
@@ -366,6 +369,7 @@ def test_options_made_of_config_fields_take_what_the_fields_say(vllm: Definition
     assert (block.flags, block.default, block.help) == (("--block-size",), 16, "Tokens of one block.")
     assert vllm["kv_cache_dtype"].choices == ("auto",)
     assert vllm["enable_prefix_caching"].negative_flags == ("--no-enable-prefix-caching",)
+    assert (vllm["sparse"].flags, vllm["sparse"].negative_flags) == (("--sparse",), ())
     assert vllm["token"].negative_flags == () and vllm["token"].flags == ("--token",)
     assert (vllm["limits"].default, vllm["limits"].deprecated_flags) == ({}, ("--limits",))
     assert (vllm["_private"].flags, vllm["_private"].default) == ((), 3)
@@ -384,6 +388,7 @@ def test_sections_of_the_configuration_are_named_by_section_and_field(vllm: Defi
     assert vllm["cache_config.block_size"].owner == "CacheConfig"
     assert vllm["cache_config.made"].default_text == "field(init=False)"
     assert vllm["instance_id"].default == ""
+    assert vllm["cache_config.either"].choices is None
     assert "cache_config.DEFAULT_BLOCK" not in vllm
 
 

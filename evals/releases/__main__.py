@@ -26,7 +26,9 @@ TABLE = Path(__file__).parents[2] / "docs" / "settings-releases.md"
 def main() -> int:
     """Count, write the table, and return 1 when something of a release is missing or wrong."""
     asked = argparse.ArgumentParser(prog="python -m evals.releases", description=__doc__)
-    asked.add_argument("--engine", choices=sorted(FIRST), action="append", help="only this engine")
+    asked.add_argument(
+        "--engine", choices=sorted(FIRST), action="append", help="only this engine; the others' counts stay"
+    )
     asked.add_argument("--output", type=Path, default=TABLE, help="the table; by default the committed one")
     given = asked.parse_args()
     cache = Settings().cache_dir
@@ -36,7 +38,8 @@ def main() -> int:
     except LeadlineError as error:
         sys.stderr.write(f"error: {error}\n")
         return int(error.exit_code)
-    given.output.write_text(table.render(rows))
+    before = given.output.read_text() if given.output.is_file() else ""
+    given.output.write_text(table.render(rows, before))
     bad = [row for row in rows if not row.good]
     sys.stdout.write(f"{len(rows)} releases, {len(bad)} with something missing or wrong: {given.output}\n")
     return 1 if bad else 0

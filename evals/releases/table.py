@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,9 @@ of the release. *open*: a default that the release shows and that is left open. 
 found that the parser does not take. *all*: definitions found, with the variables that are read anywhere in
 the package.
 """
+
+
+_PART = re.compile(r"^## (\S+): (.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +49,16 @@ class Row:
             return self.failed
         c = self.counted
         listed = "; ".join([*c.missing, *c.wrong, *c.beyond][:6])
-        return f"{c.shown} shown, {len(c.missing)} missing, {len(c.wrong)} wrong" + (
-            f": {listed}" if listed else ""
-        )
+        counts = f"{c.shown} shown, {len(c.missing)} missing, {len(c.wrong)} wrong, {len(c.beyond)} beyond"
+        return f"{counts}: {listed}" if listed else counts
 
 
-def render(rows: Sequence[Row]) -> str:
-    """Return the table of all releases, one part for each engine."""
-    parts = [_HEAD]
+def render(rows: Sequence[Row], before: str = "") -> str:
+    """Return the table; parts of ``before`` stay for engines that were not counted."""
+    parts = {name: f"## {name}: {text.rstrip()}\n" for name, text in _PART.findall(before)}
     for engine in dict.fromkeys(row.engine for row in rows):
-        parts.append(_part(engine, [row for row in rows if row.engine == engine]))
-    return "\n".join(parts)
+        parts[engine] = _part(engine, [row for row in rows if row.engine == engine])
+    return "\n".join([_HEAD, *parts.values()])
 
 
 def _part(engine: str, rows: Sequence[Row]) -> str:

@@ -204,7 +204,7 @@ class Calls:
             if keyword.arg is not None:
                 keywords[keyword.arg] = value
             elif isinstance(value, dict):
-                keywords |= value
+                keywords = value | keywords  # what is written out cannot be in it, or the call would fail
             else:
                 opaque = True
         plain = tuple(name for name in names if isinstance(name, str))

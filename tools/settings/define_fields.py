@@ -128,13 +128,21 @@ class Hints:
         return [(path, node)]
 
     def literals(self, path: str, node: ast.expr | None) -> tuple[Any, ...] | None:
-        """Return the values of the ``Literal`` among the types; None without one, or when one is unknown."""
-        for where, part in self.parts(path, node):
-            if isinstance(part, ast.Subscript) and _head(part) == "Literal":
-                inner = part.slice.elts if isinstance(part.slice, ast.Tuple) else [part.slice]
-                found = [self.static.value(where, each) for each in inner]
-                return None if any(each is UNKNOWN for each in found) else tuple(found)
-        return None
+        """Return the values of the ``Literal`` among the types; None without one, or when one is unknown.
+
+        Of two, engines take any: their choices are not known.
+        """
+        literal = [
+            (where, part.slice)
+            for where, part in self.parts(path, node)
+            if isinstance(part, ast.Subscript) and _head(part) == "Literal"
+        ]
+        if len(literal) != 1:
+            return None
+        where, held = literal[0]
+        inner = held.elts if isinstance(held, ast.Tuple) else [held]
+        values = [self.static.value(where, each) for each in inner]
+        return None if any(each is UNKNOWN for each in values) else tuple(values)
 
     def heads(self, path: str, node: ast.expr | None) -> list[str]:
         """Return the plain names of the types: ``Optional[List[int]]`` is ``List`` and ``None``."""
