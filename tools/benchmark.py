@@ -230,6 +230,7 @@ async def _measure(ctx: ToolContext, host: Host, args: Args, stack: AsyncExitSta
             timeout=httpx2.Timeout(120.0, connect=10.0),
             limits=httpx2.Limits(max_connections=peak, max_keepalive_connections=peak),
             trust_env=False,  # a proxy of ours is no way to a port on the host
+            verify=False,  # plain HTTP: certificates would be loaded for nothing
         )
     )
     model = await _model(client, args, where)

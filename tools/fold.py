@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 _STAMPED = re.compile(r"^(\d{4}-\d\d-\d\dT[\d:.,]+(?:Z|[+-]\d\d:?\d\d)?) (\S+) (.*)$", re.DOTALL)
 _SYSLOG = re.compile(r"^([A-Z][a-z]{2} [ \d]\d [\d:]{8}) (\S+) (.*)$", re.DOTALL)
+_REMARK = re.compile(r"-- .* --$|-- (Boot|Journal|Logs) ")
 _ENGINE_STAMP = re.compile(r"^\[?(\d{4}-\d\d-\d\d[ T][\d:.,]+)")
 _VARIABLE = re.compile(
     r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"
@@ -17,14 +18,14 @@ _VARIABLE = re.compile(
     re.IGNORECASE,
 )
 _DECODE = (
-    ("", re.compile(r"Decode batch")),
     ("running", re.compile(r"#running-req: (\d+)")),
     ("graph", re.compile(r"cuda graph: (True|False)")),
     ("rate", re.compile(r"gen throughput \(token/s\): (\d+(?:\.\d+)?)")),
 )
 """Parts of a decode line in their order; one pattern for all would look for ages through a hostile line."""
 
-_START = re.compile(r"server_args=ServerArgs\(|systemd\[1\]: Started |non-default args: ")
+_DECODE_LINE = "Decode batch"
+_STARTS = ("server_args=ServerArgs(", "systemd[1]: Started ", "non-default args: ")
 _MAX_GROUPS = 60
 _JUMP = 1.6
 
@@ -40,17 +41,28 @@ class Line:
 
 def read(text: str) -> list[Line]:
     """Return the lines of a log, without blank ones and journalctl's own remarks (``-- ... --``)."""
-    out = []
+    return list(_lines(text))
+
+
+def is_empty(text: str) -> bool:
+    """Tell whether a log has no line at all."""
+    return next(_lines(text), None) is None
+
+
+def _lines(text: str) -> Iterator[Line]:
     for number, raw in enumerate(text.split("\n"), 1):
         line = raw.rstrip("\r")
-        if not line.strip() or re.match(r"-- .* --$|-- (Boot|Journal|Logs) ", line):
+        if not line or line.isspace() or (line.startswith("-- ") and _REMARK.match(line)):
             continue
         if stamped := _STAMPED.match(line) or _SYSLOG.match(line):
-            out.append(Line(number, stamped.group(1), stamped.group(3)))
+            yield Line(number, stamped.group(1), stamped.group(3))
         else:
             own = _ENGINE_STAMP.match(line)
-            out.append(Line(number, own.group(1) if own else None, line))
-    return out
+            yield Line(number, own.group(1) if own else None, line)
+
+
+def _is_start(line: Line) -> bool:
+    return any(start in line.text for start in _STARTS)
 
 
 def masked(text: str) -> str:
@@ -107,21 +119,22 @@ def row(group: Sequence[Line], width: int, span: tuple[int, int] | None = None) 
 
 def starts(lines: Iterable[Line]) -> list[dict[str, Any]]:
     """Return where a service or engine says that it starts, newest last."""
-    found = [line for line in lines if _START.search(line.text)]
+    found = [line for line in lines if _is_start(line)]
     return [{"line": line.number, "at": line.at, "text": line.text[:120]} for line in found[-4:]]
 
 
 def _decoded(text: str) -> dict[str, str] | None:
     """Return the values of a decode line, None when it is another line."""
     values: dict[str, str] = {}
-    position = 0
+    position = text.find(_DECODE_LINE)
+    if position < 0:
+        return None
     for name, pattern in _DECODE:
         found = pattern.search(text, position)
         if found is None:
             return None
         position = found.end()
-        if name:
-            values[name] = found.group(1)
+        values[name] = found.group(1)
     return values
 
 
@@ -133,7 +146,7 @@ def decode_rows(lines: Iterable[Line]) -> list[dict[str, Any]]:
     seen: dict[tuple[int, int, bool], list[tuple[Line, float]]] = {}
     start = 0
     for line in lines:
-        if _START.search(line.text):
+        if _is_start(line):
             start = line.number
         elif found := _decoded(line.text):
             key = (start, int(found["running"]), found["graph"] == "True")

@@ -231,7 +231,7 @@ async def run(ctx: ToolContext, args: Args) -> dict[str, Any]:
     if result.outcome != "exited" and not result.stdout.total:
         raise ToolError(f"the log of {host.name} could not be read: {result.outcome} {result.detail}".strip())
     read = understand(result)
-    if not read.data.strip() or not fold.read(read.data.decode("utf-8", "replace")):
+    if not read.data.strip() or fold.is_empty(read.data.decode("utf-8", "replace")):
         _refuse(args, read, host.name)
     label = " ".join(["journal", *argv(args)[9:]]) if read.said.get("source") == "journalctl" else "log file"
     path = read.said.get("source", "")

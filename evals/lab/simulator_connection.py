@@ -90,8 +90,7 @@ class Connection:
 
     def send(self, status: int, body: bytes, kind: str) -> None:
         """Write a whole answer."""
-        self._head(status, kind, f"content-length: {len(body)}\r\n")
-        self._writer.write(body)
+        self._head(status, kind, f"content-length: {len(body)}\r\n", body)
 
     def begin(self, kind: str) -> None:
         """Begin an answer that comes in pieces."""
@@ -122,9 +121,9 @@ class Connection:
         """Close the connection at once."""
         self._writer.transport.abort()
 
-    def _head(self, status: int, kind: str, more: str) -> None:
+    def _head(self, status: int, kind: str, more: str, body: bytes = b"") -> None:
         reason = HTTPStatus(status).phrase
         mark = "server: uvicorn\r\nx-leadline-lab: simulated\r\n"
         close = "connection: close\r\n" if self.close_after else ""
         text = f"HTTP/1.1 {status} {reason}\r\n{mark}{close}content-type: {kind}\r\n{more}\r\n"
-        self._writer.write(text.encode("latin-1"))
+        self._writer.write(text.encode("latin-1") + body)

@@ -44,6 +44,7 @@ class Engine:
         self._prefill_free = 0.0
         self._seen: dict[str, None] = {}
         self._started = self.now()
+        self._noise_in = (-1, 1.0)
         first_use = scenario.hazards.first_use
         slow = first_use is not None and holds(first_use.when, launch.fields)
         self._first_use = first_use if slow else None
@@ -127,8 +128,10 @@ class Engine:
         if not noise.relative:
             return 1.0
         window = int(at - self._started)
-        drawn = random.Random(f"{noise.seed}:{window}").gauss(0.0, 1.0)
-        return 1.0 + noise.relative * max(-1.5, min(1.5, drawn))
+        if self._noise_in[0] != window:
+            drawn = random.Random(f"{noise.seed}:{window}").gauss(0.0, 1.0)
+            self._noise_in = window, 1.0 + noise.relative * max(-1.5, min(1.5, drawn))
+        return self._noise_in[1]
 
     def _step_s(self, at: float) -> float:
         cost, plan = self._scenario.cost, self.launch.plan
