@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 DRIVER = "580.95.05"
+HOST_MEMORY = 1 << 40
 _SMI = """#!/bin/sh
 case "$*" in
   *memory.total*) line=$PRETENDED_MEMORY ;;
@@ -94,6 +96,7 @@ class Pretence:
         module.__dict__["NVMLError"] = type("NVMLError", (Exception,), {})
         self.answer_nvml(module)
         sys.modules["pynvml"] = module
+        _pretend_memory()
 
     def answer_nvml(self, module: types.ModuleType) -> None:
         """Let a module of NVML bindings answer for the pretended devices."""
@@ -113,6 +116,14 @@ class Pretence:
             nvmlDeviceGetUUID=lambda handle: f"GPU-{handle}",
             nvmlSystemGetDriverVersion=lambda: DRIVER,
         )
+
+
+def _pretend_memory() -> None:
+    """Let the host have the memory of such a machine, where psutil is asked for it."""
+    with contextlib.suppress(ImportError):
+        psutil: Any = importlib.import_module("psutil")
+        now = psutil.virtual_memory()._replace(total=HOST_MEMORY, available=HOST_MEMORY, free=HOST_MEMORY)
+        psutil.virtual_memory = lambda: now
 
 
 def write_smi(folder: Path) -> None:
