@@ -20,6 +20,7 @@ from tools.interpreter.library.command_line import ParserValue
 from tools.interpreter.library.surroundings import PATH_METHODS, Logger, path_method
 from tools.interpreter.module import ModuleValue
 from tools.interpreter.operators import natively
+from tools.interpreter.records import Field
 from tools.interpreter.values import (
     MISSING,
     BoundMethod,
@@ -108,12 +109,30 @@ class Attributes(Base):
         raise NotImplementedError
 
     def _of_unknown(self, held: Unknown, name: str) -> Any:
-        if held.options and all(isinstance(option, Instance) for option in held.options):
-            found = [self.find_attribute(option, name) for option in held.options]
-            first = found[0]
-            if all(f is first for f in found) and first is not MISSING:
-                return first
-        return Unknown(held.needs)
+        if not held.options or not all(isinstance(option, Instance) for option in held.options):
+            return Unknown(held.needs)
+        found = [self.find_attribute(option, name) for option in held.options]
+        if any(f is MISSING for f in found):
+            return Unknown(held.needs)
+        if all(isinstance(f, BoundMethod) for f in found):
+            return Native(name, lambda *a, **k: self._called_each(found, held.needs, a, k), self)  # type: ignore[arg-type]
+        value = found[0]
+        for other in found[1:]:
+            value = joined(value, other, held.needs)
+        return value
+
+    def _called_each(
+        self, methods: list[Any], needs: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Call the method of each object that may be the one."""
+        first, rest = methods[0], methods[1:]
+        if not rest:
+            return self.call(first, args, kwargs)
+        return self.fork(
+            needs,
+            lambda: self.call(first, args, kwargs),
+            lambda: self._called_each(rest, needs, args, kwargs),
+        )
 
     def _of_instance(self, held: Instance, name: str) -> Any:
         in_class = held.cls.find(name)
@@ -248,7 +267,7 @@ class Attributes(Base):
         found = getattr(held, name, MISSING)
         if found is MISSING or not callable(found) or isinstance(found, type):
             return found
-        if isinstance(held, type):
+        if isinstance(held, type) or getattr(found, "__self__", held) is not held or isinstance(held, _DATA):
             return found
         return NativeMethod(held, name, self)
 
@@ -438,4 +457,6 @@ def _nothing(*args: Any, **kwargs: Any) -> None:
     return None
 
 
+_DATA: Final = (Field, types.SimpleNamespace, argparse.Namespace, argparse.Action)
+"""Native objects whose attributes are values, never methods."""
 _SPECIAL: Final = frozenset({"__class__", "__dict__"})

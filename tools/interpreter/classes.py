@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import collections
 import dataclasses
 import enum
 from collections.abc import Callable
@@ -35,6 +36,10 @@ _ENUMS: dict[Any, tuple[type, ...]] = {
     enum.Flag: (int,),
     enum.IntFlag: (int,),
 }
+
+
+_BLANK = (list, dict, set, frozenset, collections.deque)
+"""Types whose objects can be made of nothing before an ``__init__`` fills them."""
 
 
 class Auto:
@@ -209,7 +214,7 @@ class Classes(Base):
             held.attrs["args"] = args
         elif not isinstance(cls.find("__init__"), Function) or base in (str, int, float, tuple, bytes):
             held.native = base(*args, **(kwargs or {}))
-        else:
+        elif issubclass(base, _BLANK):
             held.native = base()
         return held
 

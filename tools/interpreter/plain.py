@@ -43,7 +43,10 @@ def plain(value: Any, depth: int = 12) -> Any:
 
 def _of_instance(value: Instance, depth: int) -> Any:
     if value.cls.members is not None:
-        return plain(value.attrs.get("_value_"), depth - 1)
+        held = value.attrs.get("_value_")
+        if isinstance(held, (str, Unknown)) or value.cls.native_base() is int:
+            return plain(held, depth - 1)
+        return value.attrs.get("_name_")
     if value.cls.record is not None:
         return {name: plain(value.attrs.get(name), depth - 1) for name in value.cls.record.fields}
     if value.native is not None and not isinstance(value.native, BaseException):

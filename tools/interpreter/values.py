@@ -127,12 +127,23 @@ class External:
         raise Undecided((f"{self.path}()",))
 
     def __or__(self, other: Any) -> Any:
-        return External(f"{self.path} | ...")
+        return _either(self, other)
 
-    __ror__ = __or__
+    def __ror__(self, other: Any) -> Any:
+        return _either(other, self)
 
     def __getitem__(self, item: Any) -> External:
         return External(f"{self.path}[...]")
+
+
+def _either(left: Any, right: Any) -> Any:
+    """Return the type that is one of two, for annotations."""
+    import typing
+
+    try:
+        return typing.Union[left, right]  # noqa: UP007 - an expression, not an annotation
+    except TypeError:
+        return External(f"{left} | {right}")
 
 
 class Marker(External):

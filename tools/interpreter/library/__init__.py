@@ -11,17 +11,19 @@ if TYPE_CHECKING:
 def install(machine: Machine) -> None:
     """Give a machine its library."""
     from tools.interpreter.library import (
+        argument_parsers,
         builtin,
         classes,
         command_line,
         hardware,
         models,
+        pydantic_models,
         standard,
         surroundings,
     )
 
     machine.library = {}
     machine.kinds = {}
-    for part in (builtin, standard, surroundings, classes, command_line, hardware, models):
+    for part in (builtin, standard, surroundings, classes, command_line, argument_parsers, hardware, models, pydantic_models):
         part.install(machine)
     machine.library["kinds"] = machine.kinds

@@ -45,6 +45,10 @@ class ParserValue:
     def __init__(self, machine: Machine, real: Any) -> None:
         self.machine = machine
         self.real = real
+        self.guest: Any = None
+        """The object of the source that the parser is part of."""
+        self.substitutes: dict[Any, Any] = {}
+        """Actions that stand for others."""
 
     def call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Do what a method of a parser does."""
@@ -64,6 +68,9 @@ class ParserValue:
         elif isinstance(kind, (Unknown, External)):
             given["type"] = lambda text, kind=kind: unknown_of(kind, need=f"{kind}")
         action = given.get("action")
+        if isinstance(action, Marker):
+            action = self.substitutes.get(action, getattr(argparse, action.path.partition(".")[2], None))
+            given["action"] = action
         if isinstance(action, GuestClass):
             given["action"] = self._action(action)
         elif isinstance(action, (Unknown, External)):
@@ -148,13 +155,12 @@ def install(machine: Machine) -> None:
     add = machine.library
     for name in _NAMED:
         add[f"argparse.{name}"] = getattr(argparse, name)
-    for name in ("ArgumentTypeError", "ArgumentError", "Namespace", "BooleanOptionalAction"):
+    for name in ("ArgumentTypeError", "ArgumentError", "Namespace"):
         add[f"argparse.{name}"] = getattr(argparse, name)
     for name in ("HelpFormatter", "RawDescriptionHelpFormatter", "ArgumentDefaultsHelpFormatter", "RawTextHelpFormatter"):
         add[f"argparse.{name}"] = Marker(f"argparse.{name}")
     add["argparse.Action"] = Marker("argparse.Action")
     add["argparse.Action.__init__"] = Native("__init__", lambda held, *a, **k: _bind_action(machine, held, a, k), machine)
-    add["argparse.ArgumentParser"] = Native("ArgumentParser", lambda *a, **k: new_parser(machine, k), machine)
     machine.kinds["argparse.Action"] = _action_kind
 
 

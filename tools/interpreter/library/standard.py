@@ -20,6 +20,7 @@ import numbers
 import operator
 import pathlib
 import re
+import ssl
 import string
 import textwrap
 import types
@@ -114,6 +115,8 @@ def install(machine: Machine) -> None:
     add["json.decoder.JSONDecodeError"] = json.JSONDecodeError
     add["abc.ABC"] = object
     add["types.CodeType"] = External("types.CodeType")
+    for name in ("CERT_NONE", "CERT_OPTIONAL", "CERT_REQUIRED"):
+        add[f"ssl.{name}"] = getattr(ssl, name)
     add["sys.maxsize"] = 2**63 - 1
     add["__future__.annotations"] = None
     add["importlib.import_module"] = Native("import_module", own.imported, machine)

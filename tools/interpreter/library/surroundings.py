@@ -135,7 +135,7 @@ def install(machine: Machine) -> None:
     add["os.sep"], add["os.linesep"], add["os.name"] = "/", "\n", "posix"
     add["sys.platform"] = "linux"
     add["sys.version_info"] = _version(machine)
-    add["sys.modules"] = {}
+    add["sys.modules"] = Loaded(machine)
     add["sys.argv"] = ["server", *machine.world.argv]
     add["sys.byteorder"] = sys.byteorder
     for name in _PATHS:
@@ -168,6 +168,20 @@ def install(machine: Machine) -> None:
         add[f"logging.{name}"] = getattr(logging, name)
     add["os.path"] = External("os.path")
     add["importlib.metadata.PackageNotFoundError"] = ModuleNotFoundError
+
+
+class Loaded(dict[str, Any]):
+    """Stand for ``sys.modules``: the followed package's modules are found in it."""
+
+    def __init__(self, machine: Machine) -> None:
+        super().__init__()
+        self._machine = machine
+
+    def __missing__(self, name: str) -> Any:
+        found = self._machine.modules.get(name)
+        if found is None:
+            raise KeyError(name)
+        return found
 
 
 def _version(machine: Machine) -> Any:

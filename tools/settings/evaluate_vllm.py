@@ -1,0 +1,132 @@
+"""Follow vLLM's argument code: parse, then make the configuration, as its server does."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from tools.interpreter.module import ModuleValue
+from tools.interpreter.values import MISSING, External, GuestClass, GuestRaise, Instance, Unknown
+
+if TYPE_CHECKING:
+    from tools.interpreter.machine import Machine
+    from tools.settings.evaluation import Outcome, Run
+
+_LINES: Final = (
+    "vllm.entrypoints.common.cli_args",
+    "vllm.entrypoints.launchers.cli_args",
+    "vllm.entrypoints.openai.cli_args",
+)
+_PARSERS: Final = ("vllm.utils.argparse_utils", "vllm.utils")
+_BINDINGS: Final = "third_party/pynvml.py"
+_BOUND: Final = re.compile(r"^(?:def |class )?(\w+)(?=\(| *=)", re.MULTILINE)
+_ELSEWHERE: Final = "speculative_config"
+"""A field of other sections that holds a section of its own."""
+
+
+def follow(run: Run) -> Outcome:
+    """Return ``section.field`` of the finished configuration, and the engine's arguments by their own names."""
+    from tools.settings.evaluation import Outcome
+
+    machine = run.machine
+    _stand_in(run)
+    outcome = Outcome(stage="parse")
+    held: Any = None
+    try:
+        parsed = _parsed(run, outcome)
+        if parsed is None or isinstance(parsed, Unknown):
+            return Outcome(accepted=None, stage="parse")
+        outcome.stage = "derive"
+        module = machine.module_named("vllm.engine.arg_utils")
+        arguments = machine.module_attribute(module, "AsyncEngineArgs") if module is not None else MISSING
+        if not isinstance(arguments, GuestClass):
+            return Outcome(accepted=None, stage="parse")
+        machine.tracked_classes = frozenset({"AsyncEngineArgs", *_sections(machine)})
+        held = machine.call(machine.get_attribute(arguments, "from_cli_args"), (parsed,), {})
+        outcome.values = _arguments(held)
+        config = _configured(machine, held)
+        outcome.values = {**_arguments(held), **_values(run, config, outcome)}
+        outcome.stage = "done"
+    except GuestRaise as raised:
+        outcome.accepted, outcome.refused = False, raised
+    return outcome
+
+
+def _stand_in(run: Run) -> None:
+    """Let the package's own copy of NVML's bindings answer from the facts of the host."""
+    machine = run.machine
+    data = run.tree.read(_BINDINGS)
+    if data is None:
+        return
+    name = "vllm." + _BINDINGS.removesuffix(".py").replace("/", ".")
+    module = ModuleValue(name, _BINDINGS, None, ran=True)
+    for word in _BOUND.findall(data.decode("utf-8", "replace")):
+        module.globals[word] = machine.external(f"pynvml.{word}")
+    machine.modules[name] = module
+
+
+def _parsed(run: Run, outcome: Outcome) -> Any:
+    machine = run.machine
+    make = _first(machine, _LINES, "make_arg_parser")
+    kind = _first(machine, _PARSERS, "FlexibleArgumentParser")
+    if make is MISSING or kind is MISSING:
+        return None
+    parser = machine.call(make, (machine.call(kind, (), {"prog": "vllm serve"}),), {})
+    words = list(run.argv)
+    parsed = machine.call(machine.get_attribute(parser, "parse_args"), (words,), {})
+    if isinstance(parsed, Unknown):
+        return parsed
+    if getattr(parsed, "model_tag", None) is not None:
+        parsed.model = parsed.model_tag
+    outcome.given = dict(vars(parsed))
+    return parsed
+
+
+def _first(machine: Machine, modules: tuple[str, ...], name: str) -> Any:
+    for module in modules:
+        found = machine.module_named(module)
+        value = machine.module_attribute(found, name) if found is not None else MISSING
+        if value is not MISSING and not isinstance(value, External):
+            return value
+    return MISSING
+
+
+def _sections(machine: Machine) -> tuple[str, ...]:
+    module = machine.module_named("vllm.config")
+    if module is None:
+        return ()
+    return tuple(n for n in module.globals if n.endswith("Config"))
+
+
+def _configured(machine: Machine, held: Any) -> Any:
+    if not isinstance(held, Instance):
+        return held
+    make = machine.get_attribute(held, "create_engine_config")
+    usage = machine.module_named("vllm.usage.usage_lib")
+    context = machine.module_attribute(usage, "UsageContext") if usage is not None else MISSING
+    options = {}
+    if isinstance(context, GuestClass) and context.members is not None:
+        options = {"usage_context": context.members.get("OPENAI_API_SERVER")}
+    return machine.call(make, (), options)
+
+
+def _arguments(held: Any) -> dict[str, Any]:
+    if not isinstance(held, Instance) or held.cls.record is None:
+        return {}
+    return {name: held.attrs.get(name, Unknown((name,))) for name in held.cls.record.fields}
+
+
+def _values(run: Run, config: Any, outcome: Outcome) -> dict[str, Any]:
+    """Return ``section.field`` of the configuration; what is no section stands as one value."""
+    found: dict[str, Any] = {}
+    if not isinstance(config, Instance) or config.cls.record is None:
+        return found
+    for section in config.cls.record.fields:
+        value = config.attrs.get(section, Unknown((section,)))
+        if not isinstance(value, Instance) or value.cls.record is None:
+            found[section] = value
+            continue
+        for name in value.cls.record.fields:
+            if not name.startswith("hf_") and name != _ELSEWHERE:
+                found[f"{section}.{name}"] = value.attrs.get(name, None)
+    return found
