@@ -6,47 +6,52 @@ import argparse
 import gzip
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from evals.model_classes_read import Release
-from tools.interpreter.library.model_classes import FILE, sorted_versions
+from tools.interpreter.library.model_classes import FILE, PARTS, positions, sorted_versions
 
 
-def table(releases: Iterable[Release]) -> dict[str, Any]:
+def table(releases: Iterable[Release]) -> str:
     """Return the table: what releases have in common is held once, with the positions of its releases."""
     known = {release.version: release for release in releases}
     versions = sorted_versions(known)
-    parts: dict[str, dict[str, dict[str, list[int]]]] = {"types": {}, "classes": {}, "functions": {}, "traits": {}}
+    parts: dict[str, dict[tuple[str, str], list[int]]] = {part: {} for part in PARTS}
     for position, version in enumerate(versions):
-        release = known[version]
-        classes, functions = release.records()
-        told_of = {"types": release.types(), "classes": classes, "functions": functions, "traits": release.traits()}
-        for part, held in told_of.items():
+        for part, held in told_of(known[version]).items():
             for name, record in held.items():
-                told = json.dumps(record, sort_keys=False, separators=(",", ":"))
-                parts[part].setdefault(name, {}).setdefault(told, []).append(position)
-        sys.stderr.write(f"{version}: {len(classes)} classes\n")
-    return {
-        "versions": versions,
-        **{
-            part: {name: [[at, json.loads(told)] for told, at in variants.items()] for name, variants in sorted(held.items())}
-            for part, held in parts.items()
-        },
-    }
+                parts[part].setdefault((name, json.dumps(record, separators=(",", ":"))), []).append(position)
+        sys.stderr.write(f"{version}\n")
+    lines = [
+        "\t".join((part, name, positions(at), told))
+        for part, held in parts.items()
+        for (name, told), at in sorted(held.items(), key=lambda row: (row[0][0], row[1]))
+    ]
+    return "\n".join((" ".join(versions), *lines)) + "\n"
+
+
+def told_of(release: Release) -> dict[str, Mapping[str, Any]]:
+    """Return the parts of the table for one release."""
+    classes, functions = release.records()
+    return {"types": release.types(), "classes": classes, "functions": functions, "traits": release.traits()}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Read releases and write the table."""
     parser = argparse.ArgumentParser(prog="python -m evals.model_classes", description=__doc__)
-    parser.add_argument("--transformers", type=Path, action="append", required=True, metavar="DIR",
-                        help="a folder that holds transformers/ and its *.dist-info; may be repeated")  # fmt: skip
+    parser.add_argument(
+        "--transformers",
+        type=Path,
+        action="append",
+        required=True,
+        metavar="DIR",
+        help="a folder that holds transformers/ and its *.dist-info; may be repeated",
+    )
     parser.add_argument("--write", action="store_true", help=f"write {FILE.name}; else only say its size")
     options = parser.parse_args(argv)
-    data = gzip.compress(
-        json.dumps(table(map(Release, options.transformers)), separators=(",", ":")).encode(), 9, mtime=0
-    )
+    data = gzip.compress(table(map(Release, options.transformers)).encode(), 9, mtime=0)
     if options.write:
         FILE.write_bytes(data)
     sys.stdout.write(f"{FILE.name}: {len(data)} bytes{'' if options.write else ' (not written)'}\n")

@@ -1,4 +1,4 @@
-"""Read what a release of ``transformers`` makes of a model's configuration, from its source, without running it."""
+"""Read what a release of ``transformers`` makes of a configuration, from its source, without running it."""
 
 from __future__ import annotations
 
@@ -22,11 +22,14 @@ _FILES: Final = (
     "integrations/heterogeneity/*.py",
     "models/auto/configuration_auto.py",
     "models/*/configuration_*.py",
+    "models/deprecated/*/configuration_*.py",
 )
 _BASES: Final = ("PretrainedConfig", "PreTrainedConfig")
 _OUTSIDE: Final = frozenset({"PushToHubMixin", "ABC", "object", "dict", "Generic", "Protocol"})
 _WANTED: Final = frozenset({"__init__", "__post_init__", "get_text_config", "validate_rope"})
 _FOREIGN: Final = frozenset({"__getattribute__", "__setattr__", "__getattr__", "__getitem__", "from_dict"})
+_UNDERSTOOD: Final = frozenset({*_BASES, "HeterogeneousConfigMixin"})
+"""Classes whose attribute access is known: renames, and plain access while no layer has its own values."""
 _LEFT_OUT: Final = re.compile(r"base_model_\w+_plan|keys_to_ignore_at_inference|_auto_class")
 
 
@@ -61,7 +64,9 @@ class Release:
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.ClassDef):
                 found = Found(node, scope, module)
-                found.methods = {m.name: m for m in node.body if isinstance(m, ast.FunctionDef) and not _part(m)}
+                found.methods = {
+                    m.name: m for m in node.body if isinstance(m, ast.FunctionDef) and not _part(m)
+                }
                 self.classes.setdefault(node.name, found)
             elif isinstance(node, ast.FunctionDef):
                 self.functions.setdefault(node.name, (node, scope))
@@ -102,9 +107,9 @@ class Release:
         }
 
     def records(self) -> tuple[dict[str, Record], dict[str, Record]]:
-        """Return what is known of every configuration class and mixin, and of the functions that they call."""
+        """Return what is known of every configuration class and mixin, and of functions that they call."""
         rules = Rules(self)
-        wanted = [name for name in self.classes if name in self.configurations]
+        wanted = [name for name in self.classes if name in {*self.configurations, "GenerationConfig"}]
         done: dict[str, Record] = {}
         while wanted:
             name = wanted.pop()
@@ -121,7 +126,10 @@ class Release:
 
     def _record(self, name: str, rules: Rules) -> Record:
         found = self.classes[name]
-        record: Record = {"bases": [b for b in map(_name, found.node.bases) if b not in _OUTSIDE], "in": found.module}
+        record: Record = {
+            "bases": [b for b in map(_name, found.node.bases) if b not in _OUTSIDE],
+            "in": found.module,
+        }
         for base in record["bases"]:
             if base not in self.classes:
                 record["odd"] = [f"derives from {base}"]
@@ -129,7 +137,7 @@ class Release:
             record["strict"] = True
         self._members(found, record, rules)
         for method in self._methods(found, record, rules):
-            if method.name in _FOREIGN and name not in _BASES:
+            if method.name in _FOREIGN and name not in _UNDERSTOOD:
                 self._foreign(method, record)
         return record
 
@@ -150,7 +158,9 @@ class Release:
             record["type"] = constants["model_type"]
         if isinstance(fields.get("model_type"), str):
             record["type"] = fields["model_type"]
-        constants = {n: UNKNOWN if _LEFT_OUT.fullmatch(n) and v is not None else v for n, v in constants.items()}
+        constants = {
+            n: UNKNOWN if _LEFT_OUT.fullmatch(n) and v is not None else v for n, v in constants.items()
+        }
         for key, part in (("fields", fields), ("constants", constants)):
             if part:
                 record[key] = part
@@ -184,16 +194,22 @@ class Release:
     def called_on_self(self) -> frozenset[str]:
         """Return the names of the methods that some constructor, or what it calls, calls on its object."""
         if not hasattr(self, "_called"):
-            methods = [m for f in self.classes.values() for m in f.node.body if isinstance(m, ast.FunctionDef)]
+            methods = [
+                m for f in self.classes.values() for m in f.node.body if isinstance(m, ast.FunctionDef)
+            ]
             calls: dict[str, set[str]] = {}
             for method in methods:
-                calls.setdefault(" property" if _part(method) else method.name, set()).update(_self_calls(method))
+                calls.setdefault(" property" if _part(method) else method.name, set()).update(
+                    _self_calls(method)
+                )
             wanted, left = set(_WANTED), {" property", *_WANTED}
             while left:
                 left = calls.get(left.pop(), set()) - wanted | left
                 wanted |= left - {" property"}
             self._called = frozenset(
-                n for n in wanted if not n.startswith(("validate_", "_validate", "_check")) or n == "validate_rope"
+                n
+                for n in wanted
+                if not n.startswith(("validate_", "_validate", "_check")) or n == "validate_rope"
             )
         return self._called
 
@@ -201,7 +217,13 @@ class Release:
         text = ast.unparse(method)
         if method.name in ("__getattribute__", "__setattr__") and "'text_config'" in text:
             record["delegates"] = sorted(
-                {n.value for n in ast.walk(method) if isinstance(n, ast.List) for n in n.elts if isinstance(n, ast.Constant)}
+                {
+                    n.value
+                    for n in ast.walk(method)
+                    if isinstance(n, ast.List)
+                    for n in n.elts
+                    if isinstance(n, ast.Constant)
+                }
             )
         else:
             record.setdefault("odd", []).append(f"defines {method.name}")
@@ -241,7 +263,7 @@ def _self_calls(node: ast.FunctionDef) -> set[str]:
 
 
 def _default(node: ast.expr) -> ast.expr | None:
-    """Return the default that a field is given, also through ``field()`` and the makers of validated fields."""
+    """Return the default that a field is given, also through what makes validated fields."""
     if not isinstance(node, ast.Call):
         return node
     for keyword in node.keywords:
@@ -251,7 +273,9 @@ def _default(node: ast.expr) -> ast.expr | None:
             made = keyword.value
             if isinstance(made, ast.Lambda):
                 return made.body
-            return ast.Call(made, [], []) if isinstance(made, ast.Name) and made.id in ("list", "dict") else None
+            return (
+                ast.Call(made, [], []) if isinstance(made, ast.Name) and made.id in ("list", "dict") else None
+            )
     return None
 
 

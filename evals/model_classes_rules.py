@@ -13,19 +13,86 @@ UNKNOWN: Final = ["?"]
 """The rule of what is not stated."""
 
 _OPERATORS: Final[dict[type, str]] = {
-    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
-    ast.BitOr: "|", ast.BitXor: "^", ast.BitAnd: "&", ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">",
-    ast.GtE: ">=", ast.Is: "is", ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in",
-}  # fmt: skip
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Div: "/",
+    ast.FloorDiv: "//",
+    ast.Mod: "%",
+    ast.Pow: "**",
+    ast.BitOr: "|",
+    ast.BitXor: "^",
+    ast.BitAnd: "&",
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+    ast.Is: "is",
+    ast.IsNot: "is not",
+    ast.In: "in",
+    ast.NotIn: "not in",
+}
 _BUILTINS: Final = frozenset(
-    {"len", "int", "float", "str", "bool", "list", "tuple", "dict", "set", "range", "max", "min", "sum", "isinstance",
-     "hasattr", "getattr", "setattr", "sorted", "zip", "enumerate", "any", "all", "abs", "round", "delattr", "reversed"}
-)  # fmt: skip
+    {
+        "len",
+        "int",
+        "float",
+        "str",
+        "bool",
+        "list",
+        "tuple",
+        "dict",
+        "set",
+        "range",
+        "max",
+        "min",
+        "sum",
+        "isinstance",
+        "hasattr",
+        "getattr",
+        "setattr",
+        "sorted",
+        "zip",
+        "enumerate",
+        "any",
+        "all",
+        "abs",
+        "round",
+        "delattr",
+        "reversed",
+    }
+)
 _TYPES: Final = frozenset({"dict", "list", "tuple", "str", "int", "float", "bool", "set", "Iterable"})
-_SILENT: Final = ("logger.", "logging.", "warnings.", "requires_backends", "rope_config_validation", "layer_type_validation",
-                  "self._validate", "self.validate_", "self._rope_scaling_validation", "self._check", "validation_fn",
-                  "verify_backbone_config_arguments", "self.rope_scaling_validation", "strtobool")  # fmt: skip
-_PURE: Final = frozenset({"math.ceil", "math.floor", "math.sqrt", "math.log2", "math.prod", "copy.deepcopy", "copy.copy", "deepcopy"})
+_SILENT: Final = (
+    "logger.",
+    "logging.",
+    "warnings.",
+    "requires_backends",
+    "rope_config_validation",
+    "layer_type_validation",
+    "self._validate",
+    "self.validate_",
+    "self._rope_scaling_validation",
+    "self._check",
+    "validation_fn",
+    "verify_backbone_config_arguments",
+    "self.rope_scaling_validation",
+    "strtobool",
+)
+_PURE: Final = frozenset(
+    {
+        "math.ceil",
+        "math.floor",
+        "math.sqrt",
+        "math.log2",
+        "math.prod",
+        "copy.deepcopy",
+        "copy.copy",
+        "deepcopy",
+    }
+)
 
 
 @dataclass
@@ -55,7 +122,11 @@ def stated(value: Any) -> Any:
             return [kind.__name__, *map(stated, items)]
     if value is Ellipsis or isinstance(value, (bytes, complex)):
         return UNKNOWN
-    return ["float", str(value)] if isinstance(value, float) and value in (float("inf"), float("-inf")) else value
+    return (
+        ["float", str(value)]
+        if isinstance(value, float) and value in (float("inf"), float("-inf"))
+        else value
+    )
 
 
 class Rules:
@@ -80,13 +151,17 @@ class Rules:
         defaults = [None] * (len(ordered) - len(args.defaults)) + list(args.defaults)
         pairs = [*zip(ordered, defaults, strict=True), *zip(args.kwonlyargs, args.kw_defaults, strict=True)]
         parameters = [[a.arg, *([] if d is None else [self.value(d)])] for a, d in pairs]
-        self._names = {a.arg for a, _ in pairs} | {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        self._names = {a.arg for a, _ in pairs} | {
+            n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+        }
         made: dict[str, Any] = {"takes": parameters, "does": self.block(node.body)}
         if args.kwarg is not None:
             self._names.add(args.kwarg.arg)
             made["rest"] = args.kwarg.arg
             made["does"] = self.block(node.body)
-        if args.vararg is not None:
+        if any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in node.decorator_list):
+            made["static"] = True
+        if args.vararg is not None or any("classmethod" in ast.unparse(d) for d in node.decorator_list):
             made["does"] = [["vague"]]
         return made
 
@@ -212,10 +287,15 @@ class Rules:
 
     def _JoinedStr(self, node: ast.JoinedStr) -> Any:
         parts = [p.value if isinstance(p, ast.FormattedValue) else p for p in node.values]
-        simple = all(not isinstance(p, ast.FormattedValue) or (p.conversion == -1 and p.format_spec is None) for p in node.values)
+        simple = all(
+            not isinstance(p, ast.FormattedValue) or (p.conversion == -1 and p.format_spec is None)
+            for p in node.values
+        )
         return ["text", *map(self.value, parts)] if simple else UNKNOWN
 
-    def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, kind: str) -> Any:
+    def _comprehension(
+        self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, kind: str
+    ) -> Any:
         if len(node.generators) != 1:
             return UNKNOWN
         part = node.generators[0]
@@ -223,7 +303,11 @@ class Rules:
         new = bound - self._names
         source = self.value(part.iter)
         self._names |= new
-        made = [self.value(node.key), self.value(node.value)] if isinstance(node, ast.DictComp) else [self.value(node.elt)]
+        made = (
+            [self.value(node.key), self.value(node.value)]
+            if isinstance(node, ast.DictComp)
+            else [self.value(node.elt)]
+        )
         tests = [self.value(t) for t in part.ifs]
         rule = ["each", kind, self.target(part.target), source, tests, *made]
         self._names -= new
@@ -269,12 +353,19 @@ class Rules:
             return ["vague"] if _hands_over(node) else UNKNOWN
         return ["make", self.value(node.func), args, named]
 
-    def _method(self, node: ast.Call, func: ast.Attribute, text: str, args: list[Any], named: list[Any]) -> Any:
+    def _method(
+        self, node: ast.Call, func: ast.Attribute, text: str, args: list[Any], named: list[Any]
+    ) -> Any:
         if text in _PURE and not named:
             return ["call", text.rpartition(".")[2], *args]
         if isinstance(func.value, ast.Call) and _is_super(func.value):
             return ["super", func.attr, args, named]
-        if isinstance(func.value, ast.Name) and func.value.id == "GenerationConfig" and not args and not named:
+        if (
+            isinstance(func.value, ast.Name)
+            and func.value.id == "GenerationConfig"
+            and not args
+            and not named
+        ):
             return self._generation(func.attr)
         if text.endswith(".parameters.keys") and text.startswith("inspect.signature("):
             inspected = func.value.value.args[0]  # type: ignore[attr-defined]

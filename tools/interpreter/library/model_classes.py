@@ -1,4 +1,4 @@
-"""The table of configuration classes: what each release of ``transformers`` makes of a model's ``config.json``."""
+"""The table of configuration classes: what each release of ``transformers`` makes of a ``config.json``."""
 
 from __future__ import annotations
 
@@ -20,9 +20,16 @@ PARTS: Final = ("types", "classes", "functions", "traits")
 Record = Mapping[str, Any]
 _BASES: Final = ("PreTrainedConfig", "PretrainedConfig")
 _NOT_SERIALIZED: Final = (
-    "_is_quantized", "_auto_class", "_commit_hash", "_attn_implementation_internal", "_experts_implementation_internal",
-    "_attn_implementation_autoset", "ignore_keys_at_rope_validation", "base_model_tp_plan", "base_model_pp_plan",
-)  # fmt: skip
+    "_is_quantized",
+    "_auto_class",
+    "_commit_hash",
+    "_attn_implementation_internal",
+    "_experts_implementation_internal",
+    "_attn_implementation_autoset",
+    "ignore_keys_at_rope_validation",
+    "base_model_tp_plan",
+    "base_model_pp_plan",
+)
 
 
 class Release:
@@ -31,7 +38,11 @@ class Release:
     not_serialized = _NOT_SERIALIZED
 
     def __init__(
-        self, version: str, types: Mapping[str, str], classes: Mapping[str, Record], functions: Mapping[str, Record],
+        self,
+        version: str,
+        types: Mapping[str, str],
+        classes: Mapping[str, Record],
+        functions: Mapping[str, Record],
         traits: Mapping[str, bool],
     ) -> None:
         self.version, self.types, self.classes, self.functions = version, types, classes, functions
@@ -141,7 +152,7 @@ class Rows(Mapping[str, Any]):
 
 
 class Table:
-    """Hold the classes of every release that was read; a line is a part, a name, its releases, and what is known."""
+    """Hold the classes of every release that was read; a line: part, name, releases, what is known."""
 
     def __init__(self, text: str) -> None:
         first, *lines = text.splitlines()

@@ -1,4 +1,4 @@
-"""Configurations as objects of the followed source: classes, attributes, and what deriving from them means."""
+"""Configurations as objects of the followed source: classes, attributes, and what deriving means."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tools.interpreter.journal import same
 from tools.interpreter.library.model_classes import Release, table
-from tools.interpreter.library.model_classes_run import ClassOf, Evaluator, Made, Refused
+from tools.interpreter.library.model_classes_made import ClassOf, Made, Refused
+from tools.interpreter.library.model_classes_run import Evaluator
 from tools.interpreter.records import Field
 from tools.interpreter.values import (
     MISSING,
@@ -31,14 +32,25 @@ if TYPE_CHECKING:
 
 MARK: Final = "transformers.PretrainedConfig"
 _NEED: Final = "the installed version of transformers"
-_FAILURES: Final = (Refused, KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, RecursionError)
+_FAILURES: Final = (
+    Refused,
+    KeyError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    IndexError,
+    ArithmeticError,
+    RecursionError,
+)
 _OWN: Final = frozenset({"__init__", "__post_init__", "get_text_config", "to_dict", "update"})
 
 
 class Configurations:
     """Make classes and objects of the configurations that the releases in question know."""
 
-    def __init__(self, machine: Machine, releases: list[Release], methods: Callable[[str], dict[str, Any]]) -> None:
+    def __init__(
+        self, machine: Machine, releases: list[Release], methods: Callable[[str], dict[str, Any]]
+    ) -> None:
         self.machine = machine
         self.evaluators = [Evaluator(release) for release in releases]
         self.newest = releases[-1]
@@ -52,7 +64,9 @@ class Configurations:
         """Return a class."""
         if kind not in self._classes:
             record = self.newest.record(kind)
-            bases: list[Any] = [self.cls(base) for base in record.get("bases", ()) if base in self.newest.classes]
+            bases: list[Any] = [
+                self.cls(base) for base in record.get("bases", ()) if base in self.newest.classes
+            ]
             if kind == self.newest.base:
                 bases.append(Marker(MARK))
             made = GuestClass(kind, tuple(bases), {}, self.machine, f"transformers.{record.get('in', '')}")
@@ -69,13 +83,17 @@ class Configurations:
                 names[name] = self.thawed(evaluator.value(rule, {" at": kind}))
         for name in record.get("methods", {}):
             if name not in ("__init__", "__post_init__"):
-                names[name] = self._native(name, lambda held, *a, _name=name, **k: self.method(held, _name, a, k))
+                names[name] = self._native(
+                    name, lambda held, *a, _name=name, **k: self.method(held, _name, a, k)
+                )
         for name in record.get("properties", {}):
             names[name] = self._accessor(name)
         renames = names.get("attribute_map")
         names.update(self.aliases(renames if isinstance(renames, dict) else {}))
         if self.newest.is_configuration(kind):
-            names["__init__"] = self._native("__init__", lambda held, *a, **k: self.initialise(held, kind, a, k))
+            names["__init__"] = self._native(
+                "__init__", lambda held, *a, **k: self.initialise(held, kind, a, k)
+            )
             if "__post_init__" in record.get("methods", {}):
                 names["__post_init__"] = self._native(
                     "__post_init__", lambda held, *a, **k: self._post(held, kind, a, k)
@@ -119,7 +137,7 @@ class Configurations:
             )
 
     def kind_of(self, cls: GuestClass) -> str:
-        """Return the class of the table that a class is or derives from; nothing when it is no configuration."""
+        """Return the class of the table that a class is or derives from, or nothing."""
         for one in cls.mro:
             if isinstance(one, GuestClass) and self._classes.get(one.name) is one:
                 return one.name
@@ -151,7 +169,9 @@ class Configurations:
         return {k: self.frozen(v, known) for k, v in value.items()} if type(value) is dict else value
 
     def _own(self, made: Made, cls: GuestClass) -> None:
-        ruled = {n for c in self.newest.order(made.kind) for n in self.newest.record(c).get("methods", {})} - _OWN
+        ruled = {
+            n for c in self.newest.order(made.kind) for n in self.newest.record(c).get("methods", {})
+        } - _OWN
         for one in reversed(self._guests(cls)):
             for name, value in one.namespace.items():
                 if isinstance(value, Descriptor):
@@ -187,16 +207,21 @@ class Configurations:
     def _object(self, mades: list[Made]) -> Instance:
         last = mades[-1]
         held = last.origin if isinstance(last.origin, Instance) else Instance(self.cls(last.kind))
+        vague = next((m.vague for m in mades if m.vague), ())
         attrs = {name: self._joined_attribute(mades, name) for name in last.attrs}
+        if vague:
+            attrs = {n: v for n, v in attrs.items() if not isinstance(v, Unknown)}
         for name in [n for n in held.attrs if n not in attrs]:
             self.machine.journal.set(held.attrs, name, MISSING)
         for name, value in attrs.items():
             if held.attrs.get(name, MISSING) is not value:
                 self.machine.journal.set(held.attrs, name, value)
         special = self._doubted(mades)
-        vague = next((m.vague for m in mades if m.vague), ())
         if vague:
-            special["__getattr__"] = self._native("__getattr__", lambda held, name, _needs=vague: Unknown(_needs))
+            special |= {n: Unknown(vague) for n in self.newest.fields(last.kind) if n not in attrs}
+            special["__getattr__"] = self._native(
+                "__getattr__", lambda held, name, _needs=vague: Unknown(_needs)
+            )
             self.machine.journal.taint(held.attrs, vague)
         special.update(self._redirected(last, held))
         if special:
@@ -234,7 +259,9 @@ class Configurations:
     def _visible(self, position: int, made: Made) -> set[str]:
         release = self.evaluators[position].release
         records = [release.record(kind) for kind in release.order(made.kind)]
-        names = {n for r in records for part in ("fields", "constants", "properties") for n in r.get(part, {})}
+        names = {
+            n for r in records for part in ("fields", "constants", "properties") for n in r.get(part, {})
+        }
         renames = release.constant(made.kind, "attribute_map", self.evaluators[position])
         return names | made.attrs.keys() | (renames.keys() if isinstance(renames, dict) else set())
 
@@ -248,8 +275,13 @@ class Configurations:
         return {
             name: Descriptor(
                 "property",
-                self._native(name, lambda held, _n=name: machine.get_attribute(held.attrs["text_config"], _n)),
-                self._native(name, lambda held, value, _n=name: machine.set_attribute(held.attrs["text_config"], _n, value)),
+                self._native(
+                    name, lambda held, _n=name: machine.get_attribute(held.attrs["text_config"], _n)
+                ),
+                self._native(
+                    name,
+                    lambda held, value, _n=name: machine.set_attribute(held.attrs["text_config"], _n, value),
+                ),
             )
             for name in inner.attrs
             if name not in kept
@@ -269,7 +301,12 @@ class Configurations:
         return self.joined(found)
 
     def initialise(
-        self, held: Instance, kind: str, args: tuple[Any, ...], values: dict[str, Any], owner: GuestClass | None = None
+        self,
+        held: Instance,
+        kind: str,
+        args: tuple[Any, ...],
+        values: dict[str, Any],
+        owner: GuestClass | None = None,
     ) -> None:
         """Do what the ``__init__`` of a class does to an object."""
         if args and self.newest.dataclasses:
@@ -296,7 +333,9 @@ class Configurations:
         found: dict[str, Any] = {}
         for cls in reversed(self._guests(owner)):
             for name, annotation in (cls.namespace.get("__annotations__") or {}).items():
-                if "ClassVar" in (ast.unparse(annotation) if isinstance(annotation, ast.AST) else str(annotation)):
+                if "ClassVar" in (
+                    ast.unparse(annotation) if isinstance(annotation, ast.AST) else str(annotation)
+                ):
                     continue
                 value = self.machine.forced(cls.namespace, name)
                 if isinstance(value, Field):
@@ -304,7 +343,9 @@ class Configurations:
                     if value.default is not dataclasses.MISSING:
                         value = value.default
                     else:
-                        value = self.machine.call(made, (), {}) if made is not dataclasses.MISSING else MISSING
+                        value = (
+                            self.machine.call(made, (), {}) if made is not dataclasses.MISSING else MISSING
+                        )
                 found[name] = Unknown((f"{cls.name}.{name}",)) if value is MISSING else value
         return found
 
@@ -371,7 +412,9 @@ class Configurations:
             elif held.attrs.get(name, MISSING) is not value:
                 self.machine.journal.set(held.attrs, name, self.thawed(value))
 
-    def _apply(self, held: Instance, run: Callable[..., None], args: tuple[Any, ...], values: dict[str, Any]) -> None:
+    def _apply(
+        self, held: Instance, run: Callable[..., None], args: tuple[Any, ...], values: dict[str, Any]
+    ) -> None:
         mades: list[Made] = []
         for evaluator in self.evaluators:
             known: dict[int, Any] = {}

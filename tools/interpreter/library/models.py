@@ -6,12 +6,12 @@ import json
 import posixpath
 from typing import TYPE_CHECKING, Any, Final
 
-from tools.interpreter.library.model_classes_guest import MARK, Configurations, releases
+from tools.interpreter.library.model_classes_guest import Configurations, releases
+from tools.interpreter.library.model_classes_loose import ASKING, Loose
 from tools.interpreter.library.surroundings import read
 from tools.interpreter.values import (
     MISSING,
     Descriptor,
-    External,
     GuestClass,
     GuestRaise,
     Instance,
@@ -23,21 +23,27 @@ from tools.interpreter.values import (
 if TYPE_CHECKING:
     from tools.interpreter.machine import Machine
 
-_NESTED: Final = ("text_config", "vision_config", "audio_config", "llm_config", "language_config", "thinker_config",
-                  "talker_config", "decoder_config", "encoder_config")  # fmt: skip
-_TEXTS: Final = ("text_config", "llm_config", "language_config", "decoder_config", "generator_config")
-_BASES: Final = ("transformers.PretrainedConfig", "transformers.PreTrainedConfig",
-                 "transformers.configuration_utils.PretrainedConfig",
-                 "transformers.configuration_utils.PreTrainedConfig")  # fmt: skip
-_AUTO: Final = ("transformers.AutoConfig", "transformers.models.auto.AutoConfig",
-                "transformers.models.auto.configuration_auto.AutoConfig")  # fmt: skip
-_MAPPINGS: Final = ("transformers.CONFIG_MAPPING", "transformers.models.auto.CONFIG_MAPPING",
-                    "transformers.models.auto.configuration_auto.CONFIG_MAPPING")  # fmt: skip
-_ASKING: Final = frozenset(
-    {"revision", "token", "cache_dir", "force_download", "local_files_only", "subfolder", "code_revision",
-     "trust_remote_code", "use_auth_token", "proxies", "resume_download", "user_agent", "_from_auto", "_from_pipeline",
-     "return_unused_kwargs", "name_or_path"}
-)  # fmt: skip
+_BASES: Final = (
+    "transformers.PretrainedConfig",
+    "transformers.PreTrainedConfig",
+    "transformers.configuration_utils.PretrainedConfig",
+    "transformers.configuration_utils.PreTrainedConfig",
+)
+_AUTO: Final = (
+    "transformers.AutoConfig",
+    "transformers.models.auto.AutoConfig",
+    "transformers.models.auto.configuration_auto.AutoConfig",
+)
+_MAPPINGS: Final = (
+    "transformers.CONFIG_MAPPING",
+    "transformers.models.auto.CONFIG_MAPPING",
+    "transformers.models.auto.configuration_auto.CONFIG_MAPPING",
+)
+_GENERATION: Final = (
+    "transformers.GenerationConfig",
+    "transformers.generation.GenerationConfig",
+    "transformers.generation.configuration_utils.GenerationConfig",
+)
 _REDIRECTED: Final = frozenset({"gguf_file", "_configuration_file"})
 
 
@@ -46,19 +52,28 @@ def install(machine: Machine) -> None:
     own = Models(machine)
     add: Any = machine.library
     for path in _AUTO:
-        for name, run in (("from_pretrained", own.load), ("register", own.register), ("for_model", own.for_model)):
+        for name, run in (
+            ("from_pretrained", own.load),
+            ("register", own.register),
+            ("for_model", own.for_model),
+        ):
             add[f"{path}.{name}"] = Native(name, run, machine)
+    for path in _GENERATION:
+        add[f"{path}.from_pretrained"] = Native("from_pretrained", own.generation, machine)
+    mapping = own.mapping()
     for path in _MAPPINGS:
-        add[f"{path}.register"] = Native("register", own.register, machine)
+        add[path] = mapping
     resolve = add["resolve"]
     add["resolve"] = lambda path: own.named(path) or resolve(path)
     if not own.known:
         for base in _BASES:
             add[f"{base}.__init__"] = Native("__init__", own.initialise, machine)
-            add[f"{base}.get_config_dict"] = Native("get_config_dict", lambda path=None, **k: own.raw(path), machine)
+            add[f"{base}.get_config_dict"] = Native(
+                "get_config_dict", lambda path=None, **k: own.raw(path), machine
+            )
 
 
-class Models:
+class Models(Loose):
     """Read model configurations."""
 
     def __init__(self, machine: Machine) -> None:
@@ -91,7 +106,9 @@ class Models:
             except ValueError:
                 data = None
             if isinstance(data, dict):
-                if self.known is not None and all(e.release.traits.get("commit hash") for e in self.known.evaluators):
+                if self.known is not None and all(
+                    e.release.traits.get("commit hash") for e in self.known.evaluators
+                ):
                     data["_commit_hash"] = None
                 return data
         self.machine.doubts += 1
@@ -102,7 +119,11 @@ class Models:
         if _REDIRECTED & options.keys():
             return unknown_of(need="the model's configuration")
         data = self.data(path)
-        return data if isinstance(data, Unknown) else (data, {k: v for k, v in options.items() if k not in _ASKING})
+        return (
+            data
+            if isinstance(data, Unknown)
+            else (data, {k: v for k, v in options.items() if k not in ASKING})
+        )
 
     def load(self, path: Any = None, *args: Any, **options: Any) -> Any:
         """Return a model's configuration, as ``AutoConfig`` does."""
@@ -134,17 +155,27 @@ class Models:
         return self._listed(path, data, model_type, options)
 
     def _brought(self, model_type: Any, registered: Any, trust: Any) -> Unknown | None:
-        """Return an unknown where the class that a model brings is used, None where one that is installed is."""
+        """Return an unknown where the class that a model brings is used, None for an installed one."""
         brings = Unknown(("the configuration class that the model brings",))
         if registered is not None:
-            first = [e.release.traits.get("registered first") for e in self.known.evaluators] if self.known else []
-            return None if first and all(first) or trust is False else brings
-        has_local = self.known is not None and all(model_type in e.release.types for e in self.known.evaluators)
+            first = (
+                [e.release.traits.get("registered first") for e in self.known.evaluators]
+                if self.known
+                else []
+            )
+            return None if (first and all(first)) or trust is False else brings
+        has_local = self.known is not None and all(
+            model_type in e.release.types for e in self.known.evaluators
+        )
         if trust is False or trust is None:
             if has_local:
                 return None
             if trust is False and self.known is not None:
-                raise GuestRaise(ValueError("loading this model requires trust_remote_code=True"))
+                raise GuestRaise(
+                    ValueError(
+                        "The repository contains custom code which must be executed, see trust_remote_code"
+                    )
+                )
         return brings
 
     def _listed(self, path: Any, data: dict[str, Any], model_type: Any, options: dict[str, Any]) -> Any:
@@ -174,11 +205,13 @@ class Models:
             self._late(found, late)
         return found
 
-    def _overridden(self, data: dict[str, Any], options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _overridden(
+        self, data: dict[str, Any], options: dict[str, Any]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return data with the options that go into it, and those that are set afterwards."""
         late: dict[str, Any] = {}
         for name, value in options.items():
-            if name in _ASKING:
+            if name in ASKING:
                 continue
             if name in ("num_labels", "attn_implementation", "experts_implementation", "output_attentions"):
                 data[name] = value
@@ -202,10 +235,14 @@ class Models:
         """Know a class of the source for a model type."""
         if not isinstance(model_type, str):
             return
-        listed = [model_type in e.release.types for e in self.known.evaluators] if self.known is not None else []
+        listed = (
+            [model_type in e.release.types for e in self.known.evaluators] if self.known is not None else []
+        )
         if exist_ok is not True and any(listed):
             if all(listed):
-                raise GuestRaise(ValueError(f"'{model_type}' is already used by a Transformers config, pick another name."))
+                raise GuestRaise(
+                    ValueError(f"'{model_type}' is already used by a Transformers config, pick another name.")
+                )
             cls = Unknown(("the installed version of transformers",))
         self.machine.journal.set(self.registered, model_type, cls)
 
@@ -237,7 +274,7 @@ class Models:
             "get_config_dict": of_class("get_config_dict", lambda cls, *a, **k: self.raw(*a, **k)),
             "register_for_auto_class": of_class("register_for_auto_class", lambda *a, **k: None),
             "to_dict": method("to_dict", lambda held: self.known.method(held, "to_dict", (), {})),  # type: ignore[union-attr]
-            "update": method("update", self._update),
+            "update": method("update", self.update),
         }
 
     def from_pretrained(self, cls: GuestClass, path: Any = None, *args: Any, **options: Any) -> Any:
@@ -268,58 +305,3 @@ class Models:
         if isinstance(held, Instance):
             self._late(held, late)
         return held
-
-    def _update(self, held: Instance, values: Any) -> None:
-        if not isinstance(values, dict):
-            raise GuestRaise(TypeError("update() needs a dict"))
-        for name, value in values.items():
-            self.machine.set_attribute(held, name, value)
-
-    # --- what no table tells ----------------------------------------------------------------------
-
-    def loose(self, data: dict[str, Any], path: Any, needs: tuple[str, ...]) -> Instance:
-        """Return values as a configuration of which nothing else is known."""
-        held = self.wrap(data, needs)
-        self.machine.journal.set(held.attrs, "_name_or_path", path)
-        return held
-
-    def wrap(self, data: dict[str, Any], needs: tuple[str, ...]) -> Instance:
-        """Return values as an object of a class that is not known."""
-        held = Instance(self._unknown_class(needs))
-        for name, value in data.items():
-            nested = isinstance(value, dict) and name in _NESTED
-            if name in ("torch_dtype", "dtype") and isinstance(value, str):
-                held.attrs["torch_dtype"] = held.attrs["dtype"] = External(f"torch.{value}")
-            else:
-                held.attrs[name] = self.wrap(value, needs) if nested else value
-        self.machine.journal.taint(held.attrs, needs)
-        return held
-
-    def _unknown_class(self, needs: tuple[str, ...]) -> GuestClass:
-        machine = self.machine
-        methods: dict[str, Any] = {
-            "update": self._update,
-            "get_text_config": self._text,
-            "to_dict": lambda held: Unknown(needs),
-            "__getattr__": lambda held, name: Unknown(needs),
-        }
-        namespace: dict[str, Any] = {}
-        base: Any = External(MARK)
-        if self.known is not None:
-            base = self.known.cls(self.known.newest.base)
-            namespace = {n: Unknown(needs) for c in base.mro if isinstance(c, GuestClass) for n in c.namespace}
-        namespace |= {n: Native(n, run, machine) for n, run in methods.items()}
-        made = GuestClass("PretrainedConfig", (base,), namespace, machine, "transformers")
-        made.record_is_own = False  # type: ignore[attr-defined]
-        return made
-
-    def _text(self, held: Instance, *args: Any, **options: Any) -> Any:
-        for name in _TEXTS:
-            if isinstance(held.attrs.get(name), Instance):
-                return held.attrs[name]
-        return Unknown(("get_text_config()",))
-
-    def initialise(self, held: Instance, *args: Any, **values: Any) -> None:
-        """Do what the base class's ``__init__`` does with what it is given, when no release is known."""
-        for name, value in values.items():
-            self.machine.set_attribute(held, name, value)
