@@ -38,6 +38,8 @@ _ENUMS: dict[Any, tuple[type, ...]] = {
 }
 
 
+_LEAVES = ("torch.dtype", "torch.device")
+"""Classes of other packages that derive from nothing but `object`."""
 _BLANK = (list, dict, set, frozenset, collections.deque)
 """Types whose objects can be made of nothing before an ``__init__`` fills them."""
 
@@ -324,7 +326,7 @@ class Classes(Base):
         if isinstance(own, type):
             return issubclass(own, cls) if isinstance(cls, type) else False
         if isinstance(own, External):
-            return Unknown((f"issubclass({own.path})",))
+            return False if own.path in _LEAVES else Unknown((f"issubclass({own.path})",))
         return self.raise_native(TypeError("issubclass() arg 1 must be a class"))
 
     def parent_of(self, frame: Frame, args: tuple[Any, ...]) -> Any:

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable
 from typing import Any, Final
 
-from tools.interpreter.values import MISSING, External, GuestRaise, Instance, Maybe, Undecided, Unknown, unknown_of
+from tools.interpreter.values import MISSING, External, GuestClass, GuestRaise, Instance, Maybe, Undecided, Unknown, unknown_of
 
 BINARY: Final[dict[type[ast.operator], tuple[Callable[[Any, Any], Any], str]]] = {
     ast.Add: (operator.add, "add"),
@@ -80,11 +80,17 @@ def binary(op: ast.operator, left: Any, right: Any, call: Callable[..., Any]) ->
                 if result is not NotImplemented:
                     return result
     if isinstance(left, External) or isinstance(right, External):
+        if isinstance(op, ast.BitOr) and _is_type(left) and _is_type(right):
+            return natively(function, left, right)
         return unknown_of(need=f"{left if isinstance(left, External) else right}")
     left, right = plain(left), plain(right)
     if _too_large(op, left, right):
         return Unknown(("a result too large to compute",))
     return natively(function, left, right)
+
+
+def _is_type(value: Any) -> bool:
+    return value is None or isinstance(value, (type, External, GuestClass)) or hasattr(value, "__origin__")
 
 
 def in_place(op: ast.operator, left: Any, right: Any, call: Callable[..., Any], touch: Callable[[Any], None]) -> Any:

@@ -15,6 +15,7 @@ def install(machine: Machine) -> None:
         builtin,
         classes,
         command_line,
+        devices,
         hardware,
         models,
         pydantic_models,
@@ -24,6 +25,6 @@ def install(machine: Machine) -> None:
 
     machine.library = {}
     machine.kinds = {}
-    for part in (builtin, standard, surroundings, classes, command_line, argument_parsers, hardware, models, pydantic_models):
+    for part in (builtin, standard, surroundings, classes, command_line, argument_parsers, hardware, devices, models, pydantic_models):
         part.install(machine)
     machine.library["kinds"] = machine.kinds

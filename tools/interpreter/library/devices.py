@@ -1,0 +1,113 @@
+"""NVML, versions, and the small questions that vLLM asks of packages which are not followed."""
+
+from __future__ import annotations
+
+import re
+import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from packaging.specifiers import SpecifierSet
+from packaging.version import InvalidVersion, parse
+
+from tools.interpreter.values import External, GuestRaise, Native, Undecided, Unknown
+
+if TYPE_CHECKING:
+    from tools.interpreter.machine import Machine
+
+_LEAST: Final = {
+    "cutlass_scaled_mm_supports_fp8": 89,
+    "cutlass_scaled_mm_supports_block_fp8": 90,
+    "cutlass_group_gemm_supported": 90,
+    "cutlass_scaled_mm_supports_fp4": 100,
+    "mxfp4_experts_quant_supported": 100,
+}
+"""From which compute capability the CUDA part of the package answers yes to these questions."""
+
+
+class NVMLError(Exception):
+    """Stand for the error of NVML's bindings."""
+
+
+def install(machine: Machine) -> None:
+    """Add what devices and versions are asked."""
+    add = machine.library
+    facts = machine.world.facts
+    add["packaging.version.Version"] = add["packaging.version.parse"] = Native("Version", _version, machine, raw=False)
+    add["packaging.version.InvalidVersion"] = InvalidVersion
+    add["packaging.specifiers.SpecifierSet"] = Native("SpecifierSet", SpecifierSet, machine, raw=False)
+    add["pynvml.NVMLError"] = NVMLError
+    for path, run in {
+        "logging.disable": lambda *a: None,
+        "pynvml.nvmlDeviceGetMemoryInfo": lambda handle: _memory(facts.gpu_memory_mib),
+        "pynvml.nvmlDeviceGetUUID": lambda handle: Unknown(("the GPU's UUID",)),
+        "torch.cuda._is_compiled": lambda: _on(facts.platform, "cuda"),
+        "torch.cuda._device_count_nvml": lambda: Unknown(("gpu_count",)) if facts.gpu_count is None else facts.gpu_count,
+        "torch.accelerator.device_count": lambda: Unknown(("gpu_count",)) if facts.gpu_count is None else facts.gpu_count,
+        "torch.accelerator.is_available": lambda: _on(facts.platform, "cuda", "hip"),
+        "torch.accelerator.current_device_index": lambda: 0,
+        "torch.distributed.is_initialized": lambda: False,
+        "torch.distributed.is_available": lambda: True,
+        "torch.backends.cuda.enable_cudnn_sdp": lambda *a: None,
+        "torch.compiler.is_compiling": lambda: False,
+        "threading.local": lambda: types.SimpleNamespace(),
+        "threading.current_thread": lambda: External("threading.current_thread()"),
+    }.items():
+        add[path] = Native(path.rsplit(".", 1)[1], run, machine)
+    for name in ("compile", "match", "fullmatch", "search", "sub", "split", "findall", "finditer", "escape"):
+        add[f"regex.{name}"] = Native(name, _alike(getattr(re, name)), machine, raw=False)
+    for name in ("IGNORECASE", "DOTALL", "MULTILINE", "VERBOSE", "I", "S", "M", "X", "Pattern", "Match"):
+        add[f"regex.{name}"] = getattr(re, name)
+    add["contextlib.suppress"] = Native("suppress", lambda *kinds: _suppressing(machine, kinds), machine)
+    for name, least in _LEAST.items():
+        run = lambda have, least=least: have >= least  # noqa: E731
+        for module in ("_C", "_C_stable_libtorch", "_moe_C"):
+            add[f"torch.ops.{module}.{name}"] = Native(name, run, machine, raw=False)
+
+
+def _alike(run: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of ``re`` as one of ``regex``, whose patterns may hold more."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return run(*args, **kwargs)
+        except re.error:
+            raise Undecided(("a regular expression",)) from None
+
+    return call
+
+
+def _suppressing(machine: Machine, kinds: tuple[Any, ...]) -> Native:
+    """Return a context manager that ends quietly when its block raises one of some errors."""
+
+    def run(inside: Callable[[Any], Any]) -> Any:
+        try:
+            return inside(None)
+        except GuestRaise as raised:
+            if machine.is_instance(raised.value, kinds) is False:
+                raise
+            return None
+
+    return Native("contextmanager", run, machine)
+
+
+def _on(platform: str | None, *names: str) -> Any:
+    return Unknown(("platform",)) if platform is None else platform in names
+
+
+def _version(text: Any) -> Any:
+    try:
+        return parse(str(text))
+    except InvalidVersion as error:
+        raise GuestRaise(error) from None
+
+
+def _memory(mib: int | None) -> Any:
+    """Return the GPU's memory in bytes: between what ``nvidia-smi`` says in MiB and one more."""
+    if mib is None:
+        total: Any = Unknown(("gpu_memory_mib",))
+    else:
+        total = Unknown(("the GPU's memory in bytes",), (mib << 20, (mib + 1 << 20) - 1))
+    return types.SimpleNamespace(total=total, free=Unknown(("the GPU's free memory",)), used=Unknown(("the GPU's free memory",)))
+
+
