@@ -239,6 +239,7 @@ class Calls(Statements):
             function,
             global_names=global_names,
             nonlocal_names=nonlocal_names,
+            born=self.journal.serial,
         )
         if isinstance(node, ast.AsyncFunctionDef):
             return unknown_of(need=f"await {function.name}()")

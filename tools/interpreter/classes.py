@@ -270,6 +270,8 @@ class Classes(Base):
         if isinstance(cls, (tuple, list)):
             return _any(self.instance_of(value, c) for c in cls)
         if isinstance(cls, Native) and cls.name == "type":
+            if isinstance(value, External) and value.path in _LEAVES:
+                return True
             return unknown_of(value) if isinstance(value, (Unknown, External)) else isinstance(value, (type, GuestClass))
         if hasattr(cls, "__args__") and not isinstance(cls, type):
             return _any(self.instance_of(value, c) for c in cls.__args__)

@@ -65,7 +65,7 @@ class Forks(Base):
                 return other
             self.journal.join(mark, changes, needs)
             self.journal.release(mark)
-            return End(one.kind, joined(one.value, other.value, needs))
+            return End(one.kind, joined(one.value, other.value, needs, self.journal.links))
         if one.kind == "normal" or (other.kind == "raise" and not self.catching):
             live = self._set_aside(mark, base)
             self.journal.apply(changes)
@@ -113,7 +113,7 @@ class Forks(Base):
             if end.kind in (kind, into, "normal"):
                 self.journal.join(pending.mark, pending.changes, pending.needs)
                 self.journal.release(pending.mark)
-                end = End(into, joined(end.value, pending.value, pending.needs))
+                end = End(into, joined(end.value, pending.value, pending.needs, self.journal.links))
             else:
                 live = self.switch(pending)
                 self._park(end, pending.mark, live, pending.needs)

@@ -26,14 +26,37 @@ class Change:
 Changes = dict[tuple[int, Any], Change]
 
 
+class Links:
+    """Know the dicts that were joined into a copy: a change of one makes the others unknown."""
+
+    def __init__(self) -> None:
+        self._linked: dict[int, list[Any]] = {}
+
+    def join(self, copy: Any, *origins: Any) -> None:
+        """Note that a dict stands for either of others."""
+        for origin in origins:
+            self._linked.setdefault(id(copy), [copy]).append(origin)
+            self._linked.setdefault(id(origin), [origin]).append(copy)
+
+    def of(self, container: Any) -> list[Any]:
+        """Return the dicts that are linked with one, which are told apart no longer."""
+        return self._linked.pop(id(container), [None])[1:] if self._linked else []
+
+
 class Journal:
     """Log old values from the first mark on; a place is a key of a namespace, or a whole container."""
 
     def __init__(self) -> None:
         self._log: list[tuple[Any, Any, Any]] = []
         self._marks: list[int] = []
+        self._serials: list[int] = []
+        self.serial = 0
+        """How many marks were ever set."""
+        self.newest = 0
+        """The serial of the newest mark that is held; what came into being after it need not be remembered."""
         self._touched: dict[int, int] = {}
         self._tainted: dict[Any, Any] = {}
+        self.links = Links()
 
     def set(self, namespace: dict[Any, Any], key: Any, value: Any) -> None:
         """Bind a name in a namespace (locals, globals, attributes)."""
@@ -46,6 +69,8 @@ class Journal:
 
     def touch(self, container: Container) -> None:
         """Keep a container's content before it is changed."""
+        for linked in self.links.of(container):
+            self.taint(linked, ("a dict that another name changes",))
         if not self._marks:
             return
         at = self._touched.get(id(container), -1)
@@ -65,7 +90,7 @@ class Journal:
 
     def share(self, other: Journal) -> None:
         """Know the same containers as tainted as another journal."""
-        self._tainted = other._tainted
+        self._tainted, self.links = other._tainted, other.links
 
     @property
     def open(self) -> bool:
@@ -83,7 +108,10 @@ class Journal:
 
     def mark(self) -> int:
         """Start logging; every mark is given back by `release`."""
+        self.serial += 1
+        self.newest = self.serial
         self._marks.append(len(self._log))
+        self._serials.append(self.serial)
         return len(self._log)
 
     def release(self, mark: int) -> None:
@@ -91,7 +119,9 @@ class Journal:
         for position in range(len(self._marks) - 1, -1, -1):
             if self._marks[position] == mark:
                 del self._marks[position]
+                del self._serials[position]
                 break
+        self.newest = max(self._serials, default=0)
         if not self._marks:
             self._log.clear()
             self._touched.clear()
@@ -129,7 +159,9 @@ class Journal:
             if self._marks[position] == mark:
                 self._marks[position] = to
                 break
-        self._marks.sort()
+        order = sorted(range(len(self._marks)), key=self._marks.__getitem__)
+        self._marks = [self._marks[n] for n in order]
+        self._serials = [self._serials[n] for n in order]
 
     def rewind(self, mark: int) -> None:
         """Undo everything since a mark."""
@@ -156,20 +188,20 @@ class Journal:
             if there is not MISSING:
                 self.set(where, key, there)
         elif key is not WHOLE:
-            self.set(where, key, joined(where.get(key, MISSING), there, needs))
+            self.set(where, key, joined(where.get(key, MISSING), there, needs, self.links))
         else:
             self._merge_content(where, there, needs)
 
     def _merge_content(self, where: Any, there: Any, needs: tuple[str, ...]) -> None:
         self.touch(where)
         if isinstance(where, list) and abs(len(where) - len(there)) <= _MOST_HOLES:
-            both = [joined(a, b, needs) for a, b in zip(where, there, strict=False)]
+            both = [joined(a, b, needs, self.links) for a, b in zip(where, there, strict=False)]
             rest = where[len(there) :] or there[len(where) :]
             where[:] = [*both, *(perhaps(item, needs) for item in rest)]
         elif isinstance(where, dict) and len(where.keys() ^ there.keys()) <= _MOST_HOLES:
             for name in [*where, *(n for n in there if n not in where)]:
                 if name in where and name in there:
-                    where[name] = joined(where[name], there[name], needs)
+                    where[name] = joined(where[name], there[name], needs, self.links)
                 else:
                     where[name] = perhaps(where[name] if name in where else there[name], needs)
         else:
@@ -239,19 +271,37 @@ def perhaps(value: Any, needs: tuple[str, ...]) -> Maybe:
     return value if type(value) is Maybe else Maybe(value, needs)
 
 
-def joined(first: Any, second: Any, needs: tuple[str, ...]) -> Any:
-    """Return a value that stands for either of two."""
+def joined(first: Any, second: Any, needs: tuple[str, ...], links: Links | None = None) -> Any:
+    """Return a value that stands for either of two; dicts are told apart key by key where links are kept."""
     if same(first, second):
         return first
     if type(first) is Maybe or type(second) is Maybe:
         inner = [v.value if type(v) is Maybe else v for v in (first, second)]
         return Maybe(joined(*inner, needs), (*needs, *needs_of(first), *needs_of(second))[:6])
+    if type(first) is tuple and type(second) is tuple and len(first) == len(second):
+        return tuple(joined(a, b, needs, links) for a, b in zip(first, second, strict=True))
+    if links is not None and type(first) is dict and type(second) is dict:
+        return _merged(first, second, needs, links)
+    for value in (first, second):
+        if isinstance(value, Unknown) and not value.options:
+            return value
     options: list[Any] = []
     for value in (first, second):
         if isinstance(value, Unknown):
-            if not value.options:
-                return Unknown((*needs, *needs_of(first), *needs_of(second)))
             options += [o for o in value.options if not any(same(o, seen) for seen in options)]
         elif not any(same(value, seen) for seen in options):
             options.append(value)
     return Unknown((*needs, *needs_of(first), *needs_of(second)), tuple(options))
+
+
+def _merged(first: Any, second: Any, needs: tuple[str, ...], links: Links) -> Any:
+    if len(first.keys() ^ second.keys()) > _MOST_HOLES:
+        return Unknown(needs)
+    found: dict[Any, Any] = {}
+    for name in [*first, *(n for n in second if n not in first)]:
+        if name in first and name in second:
+            found[name] = joined(first[name], second[name], needs, links)
+        else:
+            found[name] = perhaps(first[name] if name in first else second[name], needs)
+    links.join(found, first, second)
+    return found

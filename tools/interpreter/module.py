@@ -51,3 +51,5 @@ class Frame:
     caught: Any = None
     """The exception that is being handled."""
     line: int = 0
+    born: int = 0
+    """How many marks the journal had set when the call began."""

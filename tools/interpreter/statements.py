@@ -29,6 +29,8 @@ from tools.interpreter.values import (
 
 _ENDING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _UNKNOWN_ROUNDS = 2
+_PARKED_BREAKS = 3
+"""Rounds that perhaps left a loop before nobody knows how often it runs."""
 
 
 class Statements(Forks):
@@ -127,7 +129,10 @@ class Statements(Forks):
             if outer is not None:
                 self.journal.set(outer.names, name, value)
                 return
-        self.journal.set(frame.names, name, value)
+        if self.journal.newest > frame.born:
+            self.journal.set(frame.names, name, value)
+        else:
+            frame.names[name] = value
 
     def set_item(self, held: Any, key: Any, value: Any) -> None:
         """Do ``held[key] = value``."""
@@ -339,8 +344,12 @@ class Statements(Forks):
         while True:
             self.step()
             found, _ = self.meet_condition(node.test)
+            left = [p for p in self.pendings[base:] if p.kind == "break" and p.frame is frame]
+            if len(left) > _PARKED_BREAKS:
+                found = Unknown(left[-1].needs)
             if isinstance(found, Unknown):
-                return self._unknown_rounds(node, found)
+                end = self._unknown_rounds(node, found)
+                return self.settle(base, end, "break", frame, "normal")
             if not found:
                 end = self.block(node.orelse)
                 return self.settle(base, end, "break", frame, "normal") if end.kind == "normal" else end

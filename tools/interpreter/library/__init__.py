@@ -17,6 +17,7 @@ def install(machine: Machine) -> None:
         command_line,
         devices,
         hardware,
+        hub,
         models,
         pydantic_models,
         standard,
@@ -25,6 +26,6 @@ def install(machine: Machine) -> None:
 
     machine.library = {}
     machine.kinds = {}
-    for part in (builtin, standard, surroundings, classes, command_line, argument_parsers, hardware, devices, models, pydantic_models):
+    for part in (builtin, standard, surroundings, classes, command_line, argument_parsers, hardware, devices, models, hub, pydantic_models):
         part.install(machine)
     machine.library["kinds"] = machine.kinds
