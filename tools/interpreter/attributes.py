@@ -6,7 +6,7 @@ import argparse
 import ast
 import types
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, Final
@@ -30,10 +30,12 @@ from tools.interpreter.values import (
     GuestClass,
     GuestRaise,
     Instance,
+    Marker,
     Maybe,
     Native,
     Undecided,
     Unknown,
+    any_of,
     holed,
     unknown_of,
 )
@@ -87,6 +89,9 @@ class Attributes(Base):
         if isinstance(held, ModuleValue):
             return self.module_attribute(held, name)
         if isinstance(held, External):
+            names = self.library.get(f"{held.path}?names") if isinstance(held, Marker) else None
+            if names is not None and name not in names and not name.startswith("_"):
+                return MISSING
             return self.external(f"{held.path}.{name}")
         if isinstance(held, GuestClass):
             return self._of_class(held, name)
@@ -115,24 +120,13 @@ class Attributes(Base):
         if any(f is MISSING for f in found):
             return Unknown(held.needs)
         if all(isinstance(f, BoundMethod) for f in found):
-            return Native(name, lambda *a, **k: self._called_each(found, held.needs, a, k), self)  # type: ignore[arg-type]
+            return Native(name, lambda *a, **k: self.called_each(found, held.needs, a, k), self)  # type: ignore[arg-type]
         value = found[0]
         for other in found[1:]:
             value = joined(value, other, held.needs)
         return value
 
-    def _called_each(
-        self, methods: list[Any], needs: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
-        """Call the method of each object that may be the one."""
-        first, rest = methods[0], methods[1:]
-        if not rest:
-            return self.call(first, args, kwargs)
-        return self.fork(
-            needs,
-            lambda: self.call(first, args, kwargs),
-            lambda: self._called_each(rest, needs, args, kwargs),
-        )
+    called_each: Callable[..., Any]
 
     def _of_instance(self, held: Instance, name: str) -> Any:
         in_class = held.cls.find(name)
@@ -299,6 +293,8 @@ class Attributes(Base):
             for part in (*args, kwargs):
                 merge(held, part)
             return None
+        if name == "get" and isinstance(held, dict) and args and isinstance(args[0], Unknown):
+            return any_of(held, args[0], *(args[1:] or (None,)))
         if unknown and not (name in _STORING and not isinstance(args[0] if args else None, Unknown)) and not (
             name == "append"
         ):
@@ -428,6 +424,9 @@ class Attributes(Base):
 
     def iterated(self, value: Any) -> Iterator[Any] | Unknown:
         """Return an iterator over a value, or an unknown."""
+        if isinstance(value, Unknown) and value.options and all(isinstance(o, (list, tuple)) for o in value.options):
+            items = {id(item): item for option in value.options for item in option}
+            return iter([Maybe(item, value.needs) for item in items.values()])
         if isinstance(value, (Unknown, External)):
             return unknown_of(value, need=value.path if isinstance(value, External) else "")
         if isinstance(value, (list, dict, set)):

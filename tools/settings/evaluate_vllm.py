@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final
 
-from tools.interpreter.module import ModuleValue
-from tools.interpreter.values import MISSING, External, GuestClass, GuestRaise, Instance, Native, Unknown
+from tools.interpreter.values import MISSING, External, GuestClass, GuestRaise, Instance, Unknown
+from tools.settings.vllm_stand_ins import stand_in
 
 if TYPE_CHECKING:
     from tools.interpreter.machine import Machine
@@ -18,17 +17,6 @@ _LINES: Final = (
     "vllm.entrypoints.openai.cli_args",
 )
 _PARSERS: Final = ("vllm.utils.argparse_utils", "vllm.utils")
-_BINDINGS: Final = "third_party/pynvml.py"
-_BOUND: Final = re.compile(r"^(?:def |class )?(\w+)(?=\(| *=)", re.MULTILINE)
-_COMPILED: Final = re.compile(r"^vllm/([\w/]+\.[\w.-]*so),", re.MULTILINE)
-_LOADERS: Final = ("vllm.utils.import_utils", "vllm.utils")
-_PLATFORMS: Final = {
-    "cuda": ("vllm.platforms.cuda", "CudaPlatform"),
-    "hip": ("vllm.platforms.rocm", "RocmPlatform"),
-    "cpu": ("vllm.platforms.cpu", "CpuPlatform"),
-    "xpu": ("vllm.platforms.xpu", "XPUPlatform"),
-}
-_INTERPRETER: Final = (3, 12, 0, "final", 0)
 _ELSEWHERE: Final = "speculative_config"
 """A field of other sections that holds a section of its own."""
 
@@ -38,7 +26,7 @@ def follow(run: Run) -> Outcome:
     from tools.settings.evaluation import Outcome
 
     machine = run.machine
-    _stand_in(run)
+    stand_in(run)
     outcome = Outcome(stage="parse")
     held: Any = None
     try:
@@ -59,50 +47,6 @@ def follow(run: Run) -> Outcome:
     except GuestRaise as raised:
         outcome.accepted, outcome.refused = False, raised
     return outcome
-
-
-def _stand_in(run: Run) -> None:
-    """Bind what is not followed: NVML's bindings, compiled modules, modules that load late, the platform."""
-    machine = run.machine
-    data = run.tree.read(_BINDINGS)
-    if data is not None:
-        module = _empty(machine, _BINDINGS)
-        for word in _BOUND.findall(data.decode("utf-8", "replace")):
-            module.globals[word] = machine.external(f"pynvml.{word}")
-    record = run.tree.distribution("RECORD") or b""
-    for path in _COMPILED.findall(record.decode("utf-8", "replace")):
-        _empty(machine, path)
-    late = Native("LazyLoader", lambda local, names, name: machine.module_or_symbol(name), machine)
-    for name in _LOADERS:
-        found = machine.module_named(name)
-        if found is not None and "LazyLoader" in found.globals:
-            found.globals["LazyLoader"] = late
-    # Of the argument code, only what it says of deprecated options depends on this.
-    machine.library["sys.version_info"] = _INTERPRETER
-    _choose_platform(run)
-
-
-def _empty(machine: Machine, path: str) -> ModuleValue:
-    """Return a module of the package that is compiled, or answered otherwise."""
-    name = "vllm." + path.partition(".")[0].replace("/", ".")
-    module = machine.modules[name] = ModuleValue(name, path, None, ran=True)
-    return module
-
-
-def _choose_platform(run: Run) -> None:
-    """Bind the platform of the host, which the package finds by trying what is installed."""
-    machine, platform = run.machine, run.facts.platform
-    if platform not in _PLATFORMS or machine.world.environment.get("VLLM_TARGET_DEVICE") not in (None, platform):
-        return
-    where, name = _PLATFORMS[platform]
-    module, platforms = machine.module_named(where), machine.module_named("vllm.platforms")
-    cls = machine.module_attribute(module, name) if module is not None else MISSING
-    if platforms is None or not isinstance(cls, GuestClass):
-        return
-    held = machine.instantiate(cls, (), {})
-    for word in ("current_platform", "_current_platform"):
-        if word in platforms.globals or word == "current_platform":
-            platforms.globals[word] = held
 
 
 def _parsed(run: Run, outcome: Outcome) -> Any:

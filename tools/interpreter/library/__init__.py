@@ -18,6 +18,7 @@ def install(machine: Machine) -> None:
         devices,
         hardware,
         hub,
+        inspecting,
         models,
         pydantic_models,
         standard,
@@ -26,6 +27,6 @@ def install(machine: Machine) -> None:
 
     machine.library = {}
     machine.kinds = {}
-    for part in (builtin, standard, surroundings, classes, command_line, argument_parsers, hardware, devices, models, hub, pydantic_models):
+    for part in (builtin, standard, surroundings, classes, command_line, argument_parsers, hardware, devices, models, hub, inspecting, pydantic_models):
         part.install(machine)
     machine.library["kinds"] = machine.kinds

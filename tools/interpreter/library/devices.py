@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, parse
 
-from tools.interpreter.values import External, GuestRaise, Native, Undecided, Unknown
+from tools.interpreter.values import External, GuestClass, GuestRaise, Instance, Native, Undecided, Unknown
 
 if TYPE_CHECKING:
     from tools.interpreter.machine import Machine
@@ -50,6 +50,12 @@ def install(machine: Machine) -> None:
         "torch.distributed.is_available": lambda: True,
         "torch.backends.cuda.enable_cudnn_sdp": lambda *a: None,
         "torch.compiler.is_compiling": lambda: False,
+        "ray.is_initialized": lambda: False,
+        "torch.library.custom_op": lambda *a, **k: Native("custom_op", lambda f: f, machine),
+        "torch.library.register_fake": lambda *a, **k: Native("register_fake", lambda f: f, machine),
+        "concurrent.futures.ProcessPoolExecutor": lambda *a, **k: _pool(machine),
+        "concurrent.futures.process.ProcessPoolExecutor": lambda *a, **k: _pool(machine),
+        "multiprocessing.get_context": lambda *a: External("multiprocessing.get_context()"),
         "threading.local": lambda: types.SimpleNamespace(),
         "threading.current_thread": lambda: External("threading.current_thread()"),
     }.items():
@@ -63,6 +69,22 @@ def install(machine: Machine) -> None:
         run = lambda have, least=least: have >= least  # noqa: E731
         for module in ("_C", "_C_stable_libtorch", "_moe_C"):
             add[f"torch.ops.{module}.{name}"] = Native(name, run, machine, raw=False)
+
+
+def _pool(machine: Machine) -> Instance:
+    """Return a pool of processes that does its work here and now."""
+    cls = GuestClass("ProcessPoolExecutor", (), {}, machine, "")
+    cls.record_is_own = False  # type: ignore[attr-defined]
+
+    def submit(held: Any, function: Any, *args: Any, **kwargs: Any) -> Any:
+        found = machine.call(function, args, kwargs)
+        return types.SimpleNamespace(result=Native("result", lambda *a, **k: found, machine))
+
+    cls.namespace["__enter__"] = Native("__enter__", lambda held: held, machine)
+    for name in ("__exit__", "shutdown"):
+        cls.namespace[name] = Native(name, lambda *a, **k: None, machine)
+    cls.namespace["submit"] = Native("submit", submit, machine)
+    return Instance(cls)
 
 
 def _alike(run: Callable[..., Any]) -> Callable[..., Any]:

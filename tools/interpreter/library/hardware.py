@@ -19,6 +19,14 @@ def capability(arch: str | None) -> tuple[int, int] | None:
     return (int(found[1]), int(found[2])) if found else None
 
 
+def between(mib: int) -> Unknown:
+    """Return the memory in bytes that ``torch`` may see of a GPU: its bounds, for comparisons with other sizes.
+
+    What the driver keeps for itself, up to a few parts in a hundred, is not in it.
+    """
+    return Unknown(("the GPU's memory in bytes",), ((mib << 20) * 96 // 100, (mib + 1 << 20) - 1))
+
+
 def install(machine: Machine) -> None:
     """Add ``torch``."""
     own = Torch(machine)
@@ -102,7 +110,7 @@ class Torch:
             name=self.name(),
             major=pair[0] if pair else unknown,
             minor=pair[1] if pair else unknown,
-            total_memory=memory if facts.gpu_memory_mib is None else Unknown(("the GPU's memory in bytes",)),
+            total_memory=memory if facts.gpu_memory_mib is None else between(facts.gpu_memory_mib),
             multi_processor_count=Unknown(("the number of multiprocessors",)),
             gcnArchName=facts.gpu_arch if (facts.gpu_arch or "").startswith("gfx") else unknown,
         )

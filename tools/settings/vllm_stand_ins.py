@@ -1,0 +1,117 @@
+"""Bind what vLLM's argument code asks and that is not followed: compiled modules, the platform, inspection of models."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from tools.interpreter.module import ModuleValue
+from tools.interpreter.values import MISSING, GuestClass, Native
+
+if TYPE_CHECKING:
+    from tools.interpreter.machine import Machine
+    from tools.settings.evaluation import Run
+
+_BINDINGS: Final = "third_party/pynvml.py"
+_BOUND: Final = re.compile(r"^(?:def |class )?(\w+)(?=\(| *=)", re.MULTILINE)
+_COMPILED: Final = re.compile(r"^vllm/([\w/]+\.[\w.-]*so),", re.MULTILINE)
+_INTERPRETER: Final = (3, 12, 0, "final", 0)
+_PLATFORMS: Final = {
+    "cuda": ("vllm.platforms.cuda", "CudaPlatform"),
+    "hip": ("vllm.platforms.rocm", "RocmPlatform"),
+    "cpu": ("vllm.platforms.cpu", "CpuPlatform"),
+    "xpu": ("vllm.platforms.xpu", "XPUPlatform"),
+}
+_PLAIN: Final = {
+    "vllm.tracing": ("instrument",),
+    "vllm.compilation.decorators": ("support_torch_compile", "ignore_torch_compile"),
+    "vllm.logging_utils": ("logtime",),
+    "vllm.logging_utils.log_time": ("logtime",),
+}
+"""Decorators that leave alone what the argument code sees of a function or class."""
+_QUIET: Final = {
+    "vllm.utils.torch_utils": ("direct_register_custom_op",),
+    "vllm.utils": ("direct_register_custom_op",),
+}
+"""Functions that tell torch of kernels."""
+_REGISTRY: Final = "vllm.model_executor.models.registry"
+_CACHED: Final = ("_load_modelinfo_from_cache", "_save_modelinfo_to_cache", "_get_modelinfo_module_hash")
+
+
+def stand_in(run: Run) -> None:
+    """Bind everything."""
+    machine = run.machine
+    # Of the argument code, only what it says of deprecated options depends on this.
+    machine.library["sys.version_info"] = _INTERPRETER
+    _modules(run)
+    late = Native("LazyLoader", lambda local, names, name: machine.module_or_symbol(name), machine)
+    for module in ("vllm.utils.import_utils", "vllm.utils"):
+        _replace(machine, module, ("LazyLoader",), late)
+    same = Native("same", lambda function: function, machine)
+    plain = Native("decorator", lambda held=None, *a, **k: same if held is None else held, machine)
+    for module, names in _PLAIN.items():
+        _replace(machine, module, names, plain)
+    for module, names in _QUIET.items():
+        _replace(machine, module, names, Native("nothing", lambda *a, **k: None, machine))
+    if run.facts.platform in ("cuda", "hip") and machine.present("triton") is not False:
+        _replace(machine, "vllm.triton_utils.importing", ("HAS_TRITON",), True)
+    _inspect_models(machine)
+    _choose_platform(run)
+
+
+def _replace(machine: Machine, module: str, names: tuple[str, ...], value: Any) -> None:
+    """Bind names of a module that has them."""
+    found = machine.module_named(module)
+    for name in names if found is not None else ():
+        if name in found.globals:  # type: ignore[union-attr]
+            found.globals[name] = value  # type: ignore[union-attr]
+
+
+def _modules(run: Run) -> None:
+    machine = run.machine
+    data = run.tree.read(_BINDINGS)
+    if data is not None:
+        module = _empty(machine, _BINDINGS)
+        for word in _BOUND.findall(data.decode("utf-8", "replace")):
+            module.globals[word] = machine.external(f"pynvml.{word}")
+    record = run.tree.distribution("RECORD") or b""
+    for path in _COMPILED.findall(record.decode("utf-8", "replace")):
+        _empty(machine, path)
+
+
+def _empty(machine: Machine, path: str) -> ModuleValue:
+    """Return a module of the package that is compiled, or answered otherwise."""
+    name = "vllm." + path.partition(".")[0].replace("/", ".")
+    module = machine.modules[name] = ModuleValue(name, path, None, ran=True)
+    return module
+
+
+def _inspect_models(machine: Machine) -> None:
+    """Inspect a model's class here instead of in a process of its own, and never from what was kept of it."""
+    registry = machine.module_named(_REGISTRY)
+    if registry is None:
+        return
+    direct: Callable[[Any], Any] = lambda function: machine.call(function, (), {})  # noqa: E731
+    _replace(machine, _REGISTRY, ("_run_in_subprocess",), Native("direct", direct, machine))
+    cls = machine.module_attribute(registry, "_LazyRegisteredModel")
+    if isinstance(cls, GuestClass):
+        for name in _CACHED:
+            if name in cls.namespace:
+                cls.namespace[name] = Native(name, lambda *a, **k: None, machine)
+
+
+def _choose_platform(run: Run) -> None:
+    """Bind the platform of the host, which the package finds by trying what is installed."""
+    machine, platform = run.machine, run.facts.platform
+    if platform not in _PLATFORMS or machine.world.environment.get("VLLM_TARGET_DEVICE") not in (None, platform):
+        return
+    where, name = _PLATFORMS[platform]
+    module, platforms = machine.module_named(where), machine.module_named("vllm.platforms")
+    cls = machine.module_attribute(module, name) if module is not None else MISSING
+    if platforms is None or not isinstance(cls, GuestClass):
+        return
+    held = machine.instantiate(cls, (), {})
+    for word in ("current_platform", "_current_platform"):
+        if word in platforms.globals or word == "current_platform":
+            platforms.globals[word] = held
