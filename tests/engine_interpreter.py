@@ -35,6 +35,9 @@ class Anything(type):
 
     __ror__ = __getitem__ = __or__
 
+    def __iter__(cls):
+        return iter(())
+
 
 class Module(types.ModuleType):
     def __getattr__(self, name):
