@@ -101,11 +101,28 @@ class Calls(Statements):
             return self.called(self.bind(method, function), args, kwargs)
         if isinstance(function, External):
             return self.unfollowed(function.path, args, kwargs)
+        if isinstance(function, Unknown) and function.options and all(
+            isinstance(option, Function) for option in function.options
+        ):
+            return self.called_each(list(function.options), function.needs, args, kwargs)
         if isinstance(function, Unknown):
             return self.unfollowed("", (function, *args), kwargs)
         if isinstance(function, Descriptor):
             return self.called(function.get, args, kwargs)
         return self._native_call(function, args, kwargs)
+
+    def called_each(
+        self, functions: list[Any], needs: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Call each function that may be the one."""
+        first, rest = functions[0], functions[1:]
+        if not rest:
+            return self.call(first, args, kwargs)
+        return self.fork(
+            needs,
+            lambda: self.call(first, args, kwargs),
+            lambda: self.called_each(rest, needs, args, kwargs),
+        )
 
     def _library_call(self, function: Native, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not function.raw:

@@ -21,6 +21,7 @@ from tools.interpreter.values import (
     Stopped,
     Undecided,
     Unknown,
+    any_of,
     holed,
     needs_of,
     text_of,
@@ -143,6 +144,9 @@ class Expressions(Base):
 
     def item_of(self, held: Any, key: Any) -> Any:
         """Return ``held[key]``."""
+        if isinstance(key, Unknown) and isinstance(held, dict) and not self.journal.any_tainted:
+            self.doubts += 1
+            return any_of(held, key)
         if isinstance(held, Unknown) or isinstance(key, Unknown):
             return unknown_of(held, key)
         if isinstance(held, External):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 from typing import Any
 
+from tools.interpreter.operators import DTYPES
 from tools.interpreter.values import External, GuestClass, Instance, Unknown
 
 
@@ -35,6 +36,8 @@ def plain(value: Any, depth: int = 12) -> Any:
     if isinstance(value, pathlib.PurePath):
         return str(value)
     if isinstance(value, External):
+        if value.path in DTYPES:
+            return f"torch.{DTYPES[value.path]}"
         raise NotPlain((value.path,))
     if isinstance(value, GuestClass):
         return f"{value.module}.{value.name}"

@@ -16,6 +16,8 @@ MISSING: Final = type("Missing", (), {"__slots__": (), "__repr__": lambda self: 
 
 _MOST_OPTIONS: Final = 6
 _MOST_NEEDS: Final = 6
+_MOST_CALLABLES: Final = 256
+"""Functions of the source of which one may be called: each is followed."""
 
 
 class Undecided(BaseException):
@@ -56,7 +58,8 @@ class Unknown:
 
     def __init__(self, needs: tuple[str, ...] = (), options: tuple[Any, ...] = ()) -> None:
         self.needs = tuple(dict.fromkeys(needs))[:_MOST_NEEDS]
-        few = len(options) <= _MOST_OPTIONS and not any(option is MISSING for option in options)
+        most = _MOST_CALLABLES if options and all(map(_followed, options)) else _MOST_OPTIONS
+        few = len(options) <= most and not any(option is MISSING for option in options)
         self.options = options if few else ()
 
     def __repr__(self) -> str:
@@ -69,6 +72,12 @@ class Unknown:
     __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __invert__ = __abs__ = _undecided
     __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = __round__ = _undecided
     __str__ = __format__ = __int__ = __float__ = __index__ = __call__ = __bytes__ = _undecided  # type: ignore[assignment]
+
+
+def _followed(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return all(isinstance(item, Function) for item in value)
+    return isinstance(value, Function) or value is None
 
 
 class Maybe(Unknown):
@@ -85,6 +94,17 @@ def holed(container: Any) -> Maybe | None:
     """Return an item of a list, tuple or dict that may be absent, if it has one."""
     items = container.values() if isinstance(container, dict) else container
     return next((item for item in items if type(item) is Maybe), None)
+
+
+def any_of(held: dict[Any, Any], key: Unknown, *default: Any) -> Unknown:
+    """Return what a dict may hold under an unknown key: each function, where it holds nothing else."""
+    options: list[Any] = []
+    for value in (*held.values(), *default):
+        if not _followed(value):
+            return Unknown(key.needs)
+        if not any(value is seen or value == seen for seen in options):
+            options.append(value)
+    return Unknown(key.needs, tuple(options))
 
 
 def unknown_of(*values: Any, need: str = "") -> Unknown:
@@ -116,6 +136,12 @@ class External:
 
     def __repr__(self) -> str:
         return f"<{self.path}>"
+
+    def __str__(self) -> str:
+        raise Undecided((self.path,))
+
+    def __format__(self, spec: str) -> str:
+        raise Undecided((self.path,))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, External) and other.path == self.path
