@@ -8,7 +8,7 @@ from collections.abc import Iterator, Set
 from functools import lru_cache
 from typing import Final
 
-from tools.settings.blocks import Hit, Outline, outline
+from tools.settings.blocks import Hit, outline
 from tools.settings.reach import Profile
 
 _NEXT = re.compile(rb"\s*\.\s*(\w+)(?:\s*\.\s*(\w+))?")
@@ -51,19 +51,21 @@ def words_of(profile: Profile, names: list[str]) -> list[str]:
 def reads_in(profile: Profile, data: bytes, words: Set[str]) -> Iterator[Hit]:
     """Yield the places where a file may take one of these attributes from an object with settings."""
     wanted = {word.encode() for word in words}
-    yield from outline(data).hits_at(sorted(set(_attributes(profile, data, wanted))))
+    spans = sorted(set(_attributes(profile, data, wanted)))
+    if spans:
+        yield from outline(data).hits_at(spans)
 
 
 def writes_in(profile: Profile, path: str, data: bytes, words: Set[str]) -> Iterator[Hit]:
     """Yield the places where a file may assign one of these attributes, in any form."""
     wanted = {word.encode() for word in words}
     spans = set(_attributes(profile, data, wanted))
-    pieces = outline(data)
-    for start, end in _written_otherwise(profile, path, pieces):
+    for start, end in _written_otherwise(profile, path, data):
         for pattern in (_QUOTED, _KEYWORD):
             found = (m.span(1) for m in pattern.finditer(data, start, end) if m[1] in wanted)
             spans.update(found)
-    yield from pieces.hits_at(sorted(spans))
+    if spans:
+        yield from outline(data).hits_at(sorted(spans))
 
 
 def _attributes(profile: Profile, data: bytes, wanted: Set[bytes]) -> Iterator[tuple[int, int]]:
@@ -129,14 +131,19 @@ def _bound_before(data: bytes, end: int) -> bytes | None:
     return found[1] if found is not None else None
 
 
-def _written_otherwise(profile: Profile, path: str, pieces: Outline) -> Iterator[tuple[int, int]]:
+def _written_otherwise(profile: Profile, path: str, data: bytes) -> Iterator[tuple[int, int]]:
     """Yield the pieces of a file that write settings by other means than plain assignment."""
     if path.startswith("srt/arg_groups/"):
-        yield 0, len(pieces.data)
+        yield 0, len(data)
         return
-    places = sorted({*_writers(pieces.data), *(m.end() for m in _PROVIDER.finditer(pieces.data))})
     tables = profile.engine == "vllm" and path.startswith("config")
-    for start, end in pieces.spans() if places or tables else ():
+    if not tables and not holders_in(profile, data):
+        return
+    places = sorted({*_writers(data), *(m.end() for m in _PROVIDER.finditer(data))})
+    if not places and not tables:
+        return
+    pieces = outline(data)
+    for start, end in pieces.spans():
         held = bisect_left(places, start) < bisect_left(places, end)
         if held or (tables and not pieces.in_function(start)):
             yield start, end
