@@ -6,6 +6,7 @@ import re
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 _STAMPED = re.compile(r"^(\d{4}-\d\d-\d\dT[\d:.,]+(?:Z|[+-]\d\d:?\d\d)?) (\S+) (.*)$", re.DOTALL)
@@ -27,6 +28,9 @@ _DECODE = (
 _DECODE_LINE = "Decode batch"
 _STARTS = ("server_args=ServerArgs(", "systemd[1]: Started ", "non-default args: ")
 _MAX_GROUPS = 60
+_KEPT = 8192
+"""Lines whose reading is kept: an investigation reads the log of the same unit several times."""
+
 _JUMP = 1.6
 
 
@@ -65,6 +69,7 @@ def _is_start(line: Line) -> bool:
     return any(start in line.text for start in _STARTS)
 
 
+@lru_cache(maxsize=_KEPT)
 def masked(text: str) -> str:
     """Return a line's template: numbers, ids and times replaced."""
     return _VARIABLE.sub("#", text)
@@ -123,6 +128,7 @@ def starts(lines: Iterable[Line]) -> list[dict[str, Any]]:
     return [{"line": line.number, "at": line.at, "text": line.text[:120]} for line in found[-4:]]
 
 
+@lru_cache(maxsize=_KEPT)
 def _decoded(text: str) -> dict[str, str] | None:
     """Return the values of a decode line, None when it is another line."""
     values: dict[str, str] = {}

@@ -14,7 +14,7 @@ from evals.lab.inside.journal_query import BadRequest, Query, parse
 from evals.lab.inside.times import TimeError, parse_time
 
 PRIORITIES = ("emerg", "alert", "crit", "err", "warning", "notice", "info", "debug")
-_BATCH = 2000
+_BATCH = 500
 
 
 @dataclass(slots=True)
@@ -48,14 +48,17 @@ class Journalctl:
 
     async def _print(self, query: Query, form: str, test: Filter, output: Output) -> int:
         entries = self._select(query, test)
+        marked = "quiet" not in query.flags and form.startswith("short")
         boot = ""
-        for number, entry in enumerate(entries):
-            if boot and entry.boot != boot and "quiet" not in query.flags and form.startswith("short"):
-                output.out(f"-- Boot {entry.boot} --\n")
-            boot = entry.boot
-            output.out(render(entry, self.journal.hostname, form))
-            if number % _BATCH == _BATCH - 1:
-                await output.flush()
+        for first in range(0, len(entries), _BATCH):
+            printed = []
+            for entry in entries[first : first + _BATCH]:
+                if boot and entry.boot != boot and marked:
+                    printed.append(f"-- Boot {entry.boot} --\n")
+                boot = entry.boot
+                printed.append(render(entry, self.journal.hostname, form))
+            output.out("".join(printed))  # a frame a line would cost more than all else
+            await output.flush()
         if "show-cursor" in query.flags and entries:
             output.out(f"-- cursor: {entries[-1].fields('')['__CURSOR']}\n")
         return len(entries)
@@ -76,7 +79,7 @@ class Journalctl:
             await output.flush()
             self.journal.changed.clear()
             await self.journal.changed.wait()
-            fresh = [e for e in self.journal.entries[-_BATCH:] if e.at > seen]
+            fresh = [e for e in self.journal.entries[-4 * _BATCH :] if e.at > seen]
             for entry in filter(test, fresh):
                 output.out(render(entry, self.journal.hostname, form))
             seen = self.journal.entries[-1].at
@@ -200,19 +203,19 @@ def render(entry: Entry, hostname: str, form: str) -> str:
     return short_line(entry, hostname, form) + "\n"
 
 
+_TIMES = {
+    "short": "%b %d %H:%M:%S",
+    "short-precise": "%b %d %H:%M:%S.{micros:06d}",
+    "short-iso": "%Y-%m-%dT%H:%M:%S+0000",
+    "short-iso-precise": "%Y-%m-%dT%H:%M:%S.{micros:06d}+0000",
+    "short-full": "%a %Y-%m-%d %H:%M:%S UTC",
+}
 _CACHE: dict[tuple[str, int], str] = {}
 
 
 def short_line(entry: Entry, hostname: str, form: str) -> str:
     """Return an entry in one of the ``short`` forms; further lines of a message are indented."""
     second, micros = divmod(entry.at, 1_000_000)
-    patterns = {
-        "short": "%b %d %H:%M:%S",
-        "short-precise": "%b %d %H:%M:%S.{micros:06d}",
-        "short-iso": "%Y-%m-%dT%H:%M:%S+0000",
-        "short-iso-precise": "%Y-%m-%dT%H:%M:%S.{micros:06d}+0000",
-        "short-full": "%a %Y-%m-%d %H:%M:%S UTC",
-    }
     if form == "short-unix":
         when = f"{second}.{micros:06d}"
     else:
@@ -220,7 +223,7 @@ def short_line(entry: Entry, hostname: str, form: str) -> str:
         if not when:
             if len(_CACHE) > 50_000:
                 _CACHE.clear()
-            when = _CACHE[form, second] = time.strftime(patterns[form], time.gmtime(second))
+            when = _CACHE[form, second] = time.strftime(_TIMES[form], time.gmtime(second))
         when = when.replace("{micros:06d}", f"{micros:06d}")
     who = f"{entry.ident}[{entry.pid}]" if entry.pid and entry.transport != "kernel" else entry.ident
     head = f"{when} {hostname} {who}: "
