@@ -238,11 +238,12 @@ class Imports(Base):
         if root in _STDLIB or root in PRESENT:
             return True
         packages, required = self.world.facts.packages or {}, self.world.required
-        for distribution in distributions_of(root):
-            if distribution in packages:
-                return packages[distribution] is not None
-            if distribution in required:
-                return True
+        names = distributions_of(root)
+        known = [packages[name] is not None for name in names if name in packages]
+        if any(known) or (not known and any(name in required for name in names)):
+            return True
+        if len(known) == len(names):
+            return False
         return Unknown((f"whether package {root} is installed",))
 
     # --- names ------------------------------------------------------------------------------------
@@ -401,6 +402,21 @@ _NAMES: Final = {
     "attr": ("attrs",),
     "sklearn": ("scikit-learn",),
     "huggingface_hub": ("huggingface-hub",),
+    "cpuinfo": ("py-cpuinfo",),
+    "lmformatenforcer": ("lm-format-enforcer",),
+    "opentelemetry": ("opentelemetry-api", "opentelemetry-sdk"),
+    "grpc": ("grpcio",),
+    "pythonjsonlogger": ("python-json-logger",),
+    "cudnn": ("nvidia-cudnn-frontend",),
+    "quack": ("quack-kernels",),
+    "tvm_ffi": ("apache-tvm-ffi",),
+    "humming": ("humming-kernels",),
+    "triton": ("triton", "pytorch-triton", "pytorch-triton-rocm", "pytorch-triton-xpu", "torch"),
+    "multipart": ("python-multipart",),
+    "openai_harmony": ("openai-harmony", "oss-harmony"),
+    "runai_model_streamer": ("runai-model-streamer",),
+    "kaldi_native_fbank": ("kaldi-native-fbank",),
+    "typing_extensions": ("typing-extensions",),
     "prometheus_client": ("prometheus-client",),
 }
 

@@ -26,10 +26,10 @@ def plain(value: Any, depth: int = 0) -> Any:
     match value:
         case None | bool() | str() if not isinstance(value, enum.Enum):
             return value
+        case int():
+            return int(value)
         case enum.Enum():
             return plain(value.value, deeper) if isinstance(value.value, str) else value.name
-        case int():
-            return value
         case float():
             return value if math.isfinite(value) else repr(value)
         case dict():
