@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from tools.interpreter.base import Limits, Met, World
 from tools.interpreter.machine import Machine
 from tools.interpreter.plain import NotPlain, plain
 from tools.interpreter.values import MISSING, GuestRaise, Instance, Stopped, Undecided, Unknown
+from tools.settings.requires import required
 from tools.settings.trees import parsed
 from tools.settings.types import (
     Cite,
@@ -75,7 +75,7 @@ class Run:
         """Each condition as it came out last, and whether it once came out differently."""
         self.logs: list[tuple[str, str, int, str]] = []
         self._digests: dict[str, str] = {}
-        world = World(facts, dict(environment), self.argv, required(tree))
+        world = World(facts, dict(environment), self.argv, required(tree, facts))
         self.machine = Machine(
             tree, str(tree.engine), world, lambda path: parsed_or_none(tree, path), limits=limits, watch=self
         )
@@ -281,20 +281,4 @@ def _words(raised: GuestRaise) -> str:
         return type(value).__name__
 
 
-_REQUIRES = re.compile(r"^Requires-Dist:\s*([A-Za-z0-9._-]+)\s*(?:\[[^\]]*\])?\s*([^;]*)(;.*)?$", re.MULTILINE)
-
-
-def required(tree: SourceTree) -> dict[str, str]:
-    """Return the distributions that the package's metadata requires always, with their version's condition."""
-    data = tree.distribution("METADATA")
-    if data is None:
-        return {}
-    head = data.decode("utf-8", "replace").split("\n\n", 1)[0]
-    found = {}
-    for name, version, marker in _REQUIRES.findall(head):
-        if "extra" not in marker:
-            found.setdefault(name.replace("_", "-").replace(".", "-").lower(), version.strip(" ()"))
-    return found
-
-
-__all__ = ["MISSING", "Outcome", "Run", "required"]
+__all__ = ["MISSING", "Outcome", "Run"]

@@ -86,6 +86,7 @@ def install(machine: Machine) -> None:
         "json.loads": own.loads,
         "json.load": own.load,
         "json.dumps": own.dumps,
+        "orjson.loads": own.loads_strictly,
         "enum.auto": Auto,
         "enum.unique": lambda cls: cls,
         "abc.abstractmethod": lambda f: f,
@@ -113,6 +114,7 @@ def install(machine: Machine) -> None:
         add[f"typing.{name}"] = add[f"typing_extensions.{name}"]
     add["json.JSONDecodeError"] = json.JSONDecodeError
     add["json.decoder.JSONDecodeError"] = json.JSONDecodeError
+    add["orjson.JSONDecodeError"] = json.JSONDecodeError
     add["abc.ABC"] = object
     add["types.CodeType"] = External("types.CodeType")
     for name in ("CERT_NONE", "CERT_OPTIONAL", "CERT_REQUIRED"):
@@ -133,6 +135,15 @@ def _resolved(path: str, known: dict[str, Any]) -> Any:
     if isinstance(held, type) and not name.startswith("_"):
         return getattr(held, name, External(path))
     return External(path)
+
+
+def _no_constant(name: str) -> Any:
+    raise json.JSONDecodeError(f"unexpected {name}", name, 0)
+
+
+def _bounded(digits: str) -> int | float:
+    value = int(digits)
+    return value if -(2**63) <= value < 2**64 else float(digits)
 
 
 class Standard:
@@ -223,6 +234,12 @@ class Standard:
         if isinstance(text, Unknown) or options:
             return unknown_of(text, need="json.loads()")
         return natively(json.loads, text)
+
+    def loads_strictly(self, text: Any = None, *rest: Any, **options: Any) -> Any:
+        """Read JSON as ``orjson`` does: no NaN, and integers beyond 64 bits as floats."""
+        if isinstance(text, Unknown) or rest or options:
+            return unknown_of(text, need="orjson.loads()")
+        return natively(lambda: json.loads(text, parse_constant=_no_constant, parse_int=_bounded))
 
     def load(self, file: Any, **options: Any) -> Any:
         """Read JSON from a file of the host."""
