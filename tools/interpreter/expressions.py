@@ -9,13 +9,14 @@ from typing import Any
 from tools.interpreter.base import Base
 from tools.interpreter.journal import joined
 from tools.interpreter.module import Frame
-from tools.interpreter.operators import binary, compare, natively
+from tools.interpreter.operators import DTYPES, binary, compare, natively
 from tools.interpreter.values import (
     External,
     Function,
     GuestClass,
     GuestRaise,
     Instance,
+    Marker,
     Maybe,
     Native,
     Stopped,
@@ -297,6 +298,9 @@ class Expressions(Base):
                 items = value.values() if isinstance(value, dict) else value
                 return Unknown(hole.needs) if all(type(item) is Maybe for item in items) else True
             return Unknown(needs) if needs is not None else bool(value)
+        if isinstance(value, External) and not isinstance(value, Marker) and value.path not in DTYPES:
+            name = value.path.rpartition(".")[2]
+            return True if name[:1].isupper() and not name.isupper() else Unknown((value.path,))
         if isinstance(value, (External, GuestClass, Function)):
             return True
         return natively(bool, value)

@@ -12,6 +12,7 @@ from tools.interpreter.base import Base
 from tools.interpreter.classes import Parent
 from tools.interpreter.journal import Journal
 from tools.interpreter.module import Frame, Lazy, ModuleValue
+from tools.interpreter.operators import natively
 from tools.interpreter.values import (
     MISSING,
     BoundMethod,
@@ -374,10 +375,28 @@ class Imports(Base):
                 self.external(f"builtins.object.{name}"), held, self  # type: ignore[arg-type]
             )
         if isinstance(held, Instance) and held.native is not None:
+            if name in _ITEMS:
+                return Native(name, lambda *args: self._native_item(held.native, name, args), self)  # type: ignore[arg-type]
             return self.get_attribute(held.native, name)
         return MISSING
 
+    def _native_item(self, native: Any, name: str, args: tuple[Any, ...]) -> Any:
+        """Do what a built-in container does under a name with underscores."""
+        if any(isinstance(a, Unknown) for a in args[:1]):
+            if name in ("__setitem__", "__delitem__"):
+                self.journal.taint(native, args[0].needs)
+            return Unknown(args[0].needs)
+        needs = self.journal.tainted(native) if isinstance(native, (list, dict, set)) else None
+        if needs is not None:
+            return Unknown(needs)
+        if name in ("__setitem__", "__delitem__"):
+            self.journal.touch(native)
+        return natively(getattr(native, name), *args)
 
+
+_ITEMS: Final = frozenset(
+    {"__getitem__", "__setitem__", "__delitem__", "__contains__", "__len__", "__iter__", "__reversed__"}
+)
 _OBJECT: Final = frozenset(
     {"__init__", "__new__", "__setattr__", "__getattribute__", "__delattr__", "__init_subclass__", "__eq__",
      "__hash__", "__repr__", "__str__", "__post_init__"}

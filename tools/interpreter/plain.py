@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 from typing import Any
 
+from tools.interpreter.journal import Journal
 from tools.interpreter.operators import DTYPES
 from tools.interpreter.values import External, GuestClass, Instance, Unknown
 
@@ -17,22 +18,29 @@ class NotPlain(Exception):
         self.needs = needs
 
 
-def plain(value: Any, depth: int = 12) -> Any:
-    """Return plain data for a value; raise `NotPlain` when any part of it is unknown."""
+def plain(value: Any, depth: int = 12, journal: Journal | None = None) -> Any:
+    """Return plain data for a value; raise `NotPlain` when any part of it is unknown.
+
+    The journal tells which lists, dicts and sets hold what nobody knows.
+    """
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, Unknown):
         raise NotPlain(value.needs)
     if not depth:
         raise NotPlain(("a value nested too deep",))
+    if journal is not None and isinstance(value, (list, dict, set)):
+        needs = journal.tainted(value)
+        if needs is not None:
+            raise NotPlain(needs)
     if isinstance(value, (list, tuple)):
-        return [plain(v, depth - 1) for v in value]
+        return [plain(v, depth - 1, journal) for v in value]
     if isinstance(value, (set, frozenset)):
-        return sorted((plain(v, depth - 1) for v in value), key=str)
+        return sorted((plain(v, depth - 1, journal) for v in value), key=str)
     if isinstance(value, dict):
-        return {str(plain(k, 1)): plain(v, depth - 1) for k, v in value.items()}
+        return {str(plain(k, 1)): plain(v, depth - 1, journal) for k, v in value.items()}
     if isinstance(value, Instance):
-        return _of_instance(value, depth)
+        return _of_instance(value, depth, journal)
     if isinstance(value, pathlib.PurePath):
         return str(value)
     if isinstance(value, External):
@@ -44,14 +52,14 @@ def plain(value: Any, depth: int = 12) -> Any:
     raise NotPlain((f"a {type(value).__name__}",))
 
 
-def _of_instance(value: Instance, depth: int) -> Any:
+def _of_instance(value: Instance, depth: int, journal: Journal | None) -> Any:
     if value.cls.members is not None:
         held = value.attrs.get("_value_")
         if isinstance(held, (str, Unknown)) or value.cls.native_base() is int:
             return plain(held, depth - 1)
         return value.attrs.get("_name_")
     if value.cls.record is not None:
-        return {name: plain(value.attrs.get(name), depth - 1) for name in value.cls.record.fields}
+        return {name: plain(value.attrs.get(name), depth - 1, journal) for name in value.cls.record.fields}
     if value.native is not None and not isinstance(value.native, BaseException):
-        return plain(value.native, depth - 1)
+        return plain(value.native, depth - 1, journal)
     raise NotPlain((f"a {value.cls.name}",))

@@ -151,7 +151,7 @@ class Run:
         """Return one setting's value with its steps."""
         steps = tuple(self._steps(name, outcome))
         try:
-            return Effective(name, True, plain(value), steps=steps)
+            return Effective(name, True, plain(value, journal=self.machine.journal), steps=steps)
         except NotPlain as unknown:
             options: list[Any] = []
             for option in value.options if isinstance(value, Unknown) else ():

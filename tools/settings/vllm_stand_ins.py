@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from tools.interpreter.module import ModuleValue
@@ -35,8 +34,8 @@ _QUIET: Final = {
     "vllm.utils": ("direct_register_custom_op",),
 }
 """Functions that tell torch of kernels."""
+_FINDER: Final = "resolve_current_platform_cls_qualname"
 _REGISTRY: Final = "vllm.model_executor.models.registry"
-_CACHED: Final = ("_load_modelinfo_from_cache", "_save_modelinfo_to_cache", "_get_modelinfo_module_hash")
 
 
 def stand_in(run: Run) -> None:
@@ -45,6 +44,7 @@ def stand_in(run: Run) -> None:
     # Of the argument code, only what it says of deprecated options depends on this.
     machine.library["sys.version_info"] = _INTERPRETER
     _modules(run)
+    _choose_platform(run)
     late = Native("LazyLoader", lambda local, names, name: machine.module_or_symbol(name), machine)
     for module in ("vllm.utils.import_utils", "vllm.utils"):
         _replace(machine, module, ("LazyLoader",), late)
@@ -57,7 +57,6 @@ def stand_in(run: Run) -> None:
     if run.facts.platform in ("cuda", "hip") and machine.present("triton") is not False:
         _replace(machine, "vllm.triton_utils.importing", ("HAS_TRITON",), True)
     _inspect_models(machine)
-    _choose_platform(run)
 
 
 def _replace(machine: Machine, module: str, names: tuple[str, ...], value: Any) -> None:
@@ -92,13 +91,15 @@ def _inspect_models(machine: Machine) -> None:
     registry = machine.module_named(_REGISTRY)
     if registry is None:
         return
-    direct: Callable[[Any], Any] = lambda function: machine.call(function, (), {})  # noqa: E731
-    _replace(machine, _REGISTRY, ("_run_in_subprocess",), Native("direct", direct, machine))
     cls = machine.module_attribute(registry, "_LazyRegisteredModel")
-    if isinstance(cls, GuestClass):
-        for name in _CACHED:
-            if name in cls.namespace:
-                cls.namespace[name] = Native(name, lambda *a, **k: None, machine)
+    info = machine.module_attribute(registry, "_ModelInfo")
+    if isinstance(cls, GuestClass) and isinstance(info, GuestClass) and "inspect_model_cls" in cls.namespace:
+
+        def inspect(held: Any) -> Any:
+            model = machine.call(machine.get_attribute(held, "load_model_cls"), (), {})
+            return machine.call(machine.get_attribute(info, "from_model_cls"), (model,), {})
+
+        cls.namespace["inspect_model_cls"] = Native("inspect_model_cls", inspect, machine)
 
 
 def _choose_platform(run: Run) -> None:
@@ -107,11 +108,13 @@ def _choose_platform(run: Run) -> None:
     if platform not in _PLATFORMS or machine.world.environment.get("VLLM_TARGET_DEVICE") not in (None, platform):
         return
     where, name = _PLATFORMS[platform]
-    module, platforms = machine.module_named(where), machine.module_named("vllm.platforms")
-    cls = machine.module_attribute(module, name) if module is not None else MISSING
-    if platforms is None or not isinstance(cls, GuestClass):
+    platforms = machine.module_named("vllm.platforms")
+    if platforms is None:
         return
-    held = machine.instantiate(cls, (), {})
-    for word in ("current_platform", "_current_platform"):
-        if word in platforms.globals or word == "current_platform":
-            platforms.globals[word] = held
+    if _FINDER in platforms.globals:
+        platforms.globals[_FINDER] = Native(_FINDER, lambda: f"{where}.{name}", machine)
+        return
+    module = machine.module_named(where)
+    cls = machine.module_attribute(module, name) if module is not None else MISSING
+    if isinstance(cls, GuestClass):
+        platforms.globals["current_platform"] = machine.instantiate(cls, (), {})

@@ -6,7 +6,7 @@ import builtins
 from typing import TYPE_CHECKING, Any, Final
 
 from tools.interpreter.module import ModuleValue
-from tools.interpreter.operators import natively, plain
+from tools.interpreter.operators import DTYPES, natively, plain
 from tools.interpreter.values import (
     MISSING,
     Descriptor,
@@ -125,6 +125,8 @@ class Builtins:
             if default:
                 return default[0]
             return self.machine.get_attribute(held, name)
+        if default and isinstance(held, External) and type(found) is External and found.path not in DTYPES:
+            return Unknown((found.path,))
         return found
 
     def do_hasattr(self, held: Any, name: Any) -> Any:

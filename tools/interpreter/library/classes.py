@@ -179,6 +179,8 @@ class Records:
     def _plain(self, value: Any) -> Any:
         if isinstance(value, Instance) and value.cls.record is not None:
             return self.as_dict(value)
+        if isinstance(value, (list, dict, set)) and (needs := self.machine.journal.tainted(value)) is not None:
+            return Unknown(needs)
         if isinstance(value, (list, tuple)):
             return type(value)(self._plain(v) for v in value)
         if isinstance(value, dict):

@@ -36,6 +36,8 @@ def install(machine: Machine) -> None:
     add["packaging.version.Version"] = add["packaging.version.parse"] = Native("Version", _version, machine, raw=False)
     add["packaging.version.InvalidVersion"] = InvalidVersion
     add["packaging.specifiers.SpecifierSet"] = Native("SpecifierSet", SpecifierSet, machine, raw=False)
+    deterministic = machine.environment.get("TORCHINDUCTOR_DETERMINISTIC")
+    add["torch._inductor.config.deterministic"] = deterministic if isinstance(deterministic, Unknown) else deterministic == "1"
     add["pynvml.NVMLError"] = NVMLError
     for path, run in {
         "logging.disable": lambda *a: None,

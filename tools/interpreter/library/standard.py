@@ -209,6 +209,8 @@ class Standard:
             return seen[id(value)]
         if depth > 40:
             return unknown_of(need="a copy that is too deep")
+        if isinstance(value, (list, dict, set)) and (needs := self.machine.journal.tainted(value)) is not None:
+            return Unknown(needs)
         if isinstance(value, list):
             seen[id(value)] = found = []
             found.extend(self._deep(v, seen, depth + 1) for v in value)
