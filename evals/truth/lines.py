@@ -117,7 +117,8 @@ def _draw(
         argv.append(name)
         if values[name]:
             argv += (fixed.get(name) or dice.choice(values[name])).split(" ")
-        argv += _companions(dice, name, argv[-1], model)
+        if engine == "sglang":
+            argv += _companions(dice, name, argv[-1], model)
     environment: dict[str, str] = {}
     if dice.random() < _WITH_VARIABLE:  # few distinct ones: each costs an import of the engine
         variable, value = dice.choice(variables)

@@ -44,7 +44,7 @@ class Server:
         self.pretence.install()
         write_smi(self.place.scratch / "bin")
         if self.place.engine == "vllm":
-            vllm_lines.prepare(self.pretence)
+            vllm_lines.prepare(self.pretence, site)
         for name in _SHARED:
             with contextlib.suppress(Exception):
                 importlib.import_module(name)

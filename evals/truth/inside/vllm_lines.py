@@ -8,6 +8,7 @@ import importlib.abc
 import importlib.machinery
 import os
 import pickle
+import re
 import sys
 import tempfile
 import types
@@ -33,9 +34,11 @@ _LEAST = {
     "mxfp4_experts_quant_supported": 100,
 }
 """From which compute capability the CUDA part answers yes to these questions."""
+_OPERATOR = re.compile(r"\btorch\.ops\._C\.(\w+(?:\.out\b)?)")
+"""Operators of the CUDA part that passes of the compiler name while they are imported; nothing calls them."""
 
 
-def prepare(pretence: Pretence) -> None:
+def prepare(pretence: Pretence, site: Path) -> None:
     """Make the source look like the CUDA build on the pretended machine, before any of it is imported."""
     torch: Any = importlib.import_module("torch")
     torch.cuda._is_compiled = lambda: True
@@ -45,6 +48,10 @@ def prepare(pretence: Pretence) -> None:
         torch.library.impl(
             f"_C::{name}", "CompositeExplicitAutograd", lambda have, least=least: have >= least
         )
+    texts = (path.read_text("utf-8", "replace") for path in site.glob("vllm/compilation/**/*.py"))
+    found = {name for text in texts for name in _OPERATOR.findall(text)}
+    for name in sorted((found | {name.removesuffix(".out") for name in found}) - set(_LEAST)):
+        torch.library.define(f"_C::{name}", "(Tensor x) -> ()")
     _pretend_triton(pretence, torch)
 
 
