@@ -31,6 +31,7 @@ from tools.interpreter.values import (
     unknown_of,
 )
 
+_SCALARS: Final = (int, float)
 _KEEPING: Final = (list, tuple, dict, reversed)
 """Native types that keep items that may be absent as such."""
 _Names = tuple[frozenset[str], frozenset[str], bool]
@@ -148,6 +149,8 @@ class Calls(Statements):
         if function is bool and len(args) == 1:
             return self.truth_of(args[0])
         unknown = [a for a in (*args, *kwargs.values()) if isinstance(a, Unknown)]
+        if function in _SCALARS and len(args) == 1 and unknown and unknown[0].options and not kwargs:
+            return self._of_each(function, unknown[0])
         if unknown and function not in (list, tuple, dict, set):
             self.doubts += 1
             return unknown_of(*unknown)
@@ -165,6 +168,14 @@ class Calls(Statements):
         if isinstance(found, Unknown):
             self.doubts += 1
         return found
+
+    def _of_each(self, function: Any, value: Unknown) -> Unknown:
+        """Return what a built-in type makes of each value that may be the one."""
+        try:
+            return Unknown(value.needs, tuple(function(option) for option in value.options))
+        except (TypeError, ValueError, Undecided, GuestRaise):
+            self.doubts += 1
+            return Unknown(value.needs)
 
     def call_method(self, method: NativeMethod, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a method of a plain value."""

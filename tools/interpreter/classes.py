@@ -6,6 +6,7 @@ import ast
 import collections
 import dataclasses
 import enum
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -86,6 +87,8 @@ class Classes(Base):
         """Make a class from its parts."""
         kept, is_enum, text = [], False, False
         for base in bases:
+            if isinstance(base, types.GenericAlias):
+                base = base.__origin__  # noqa: PLW2901 - ``dict[str, int]`` is a ``dict`` as a base
             if isinstance(base, type) and issubclass(base, enum.Enum):
                 is_enum, text = True, text or base is enum.StrEnum
                 kept += [b for b in _ENUMS.get(base, ()) if b not in kept]

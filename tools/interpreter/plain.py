@@ -18,6 +18,30 @@ class NotPlain(Exception):
         self.needs = needs
 
 
+class Device:
+    """Stand for a ``torch.device``."""
+
+    def __init__(self, kind: Any, index: int | None = None) -> None:
+        if isinstance(kind, Device):
+            kind, index = kind.type, kind.index
+        name, _, number = str(kind).partition(":")
+        self.type = name
+        self.index = int(number) if number.isdigit() else index
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Device) and (other.type, other.index) == (self.type, self.index)
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.index))
+
+    def __str__(self) -> str:
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+    def __repr__(self) -> str:
+        index = "" if self.index is None else f", index={self.index}"
+        return f"device(type='{self.type}'{index})"
+
+
 def plain(value: Any, depth: int = 12, journal: Journal | None = None) -> Any:
     """Return plain data for a value; raise `NotPlain` when any part of it is unknown.
 
@@ -41,8 +65,8 @@ def plain(value: Any, depth: int = 12, journal: Journal | None = None) -> Any:
         return {str(plain(k, 1)): plain(v, depth - 1, journal) for k, v in value.items()}
     if isinstance(value, Instance):
         return _of_instance(value, depth, journal)
-    if isinstance(value, pathlib.PurePath):
-        return str(value)
+    if isinstance(value, (pathlib.PurePath, Device)):
+        return str(value) if isinstance(value, pathlib.PurePath) else repr(value)
     if isinstance(value, External):
         if value.path in DTYPES:
             return f"torch.{DTYPES[value.path]}"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, parse
 
+from tools.interpreter.plain import Device
 from tools.interpreter.values import External, GuestClass, GuestRaise, Instance, Native, Undecided, Unknown
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def install(machine: Machine) -> None:
     add["packaging.specifiers.SpecifierSet"] = Native("SpecifierSet", SpecifierSet, machine, raw=False)
     deterministic = machine.environment.get("TORCHINDUCTOR_DETERMINISTIC")
     add["torch._inductor.config.deterministic"] = deterministic if isinstance(deterministic, Unknown) else deterministic == "1"
+    add["torch.device"] = Device
     add["pynvml.NVMLError"] = NVMLError
     for path, run in {
         "logging.disable": lambda *a: None,
