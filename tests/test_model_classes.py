@@ -113,6 +113,7 @@ class Guest:
     def call(self, name: str, *args: Any, **values: Any) -> Any:
         """Call a function of the package."""
         module = self.machine.module_named("sglang.own")
+        assert module is not None
         return self.machine.call(self.machine.forced(module.globals, name), args, values)
 
     def load(self, name: str, **options: Any) -> Any:

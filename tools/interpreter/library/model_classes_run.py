@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from tools.interpreter.library.model_classes import Release
-from tools.interpreter.library.model_classes_made import Made, Refused
-from tools.interpreter.library.model_classes_value import ClassOf, Rule, Values
+from tools.interpreter.library.model_classes_made import ClassOf, Made, Refused
+from tools.interpreter.library.model_classes_value import Rule, Values
 from tools.interpreter.values import MISSING, External, Unknown, unknown_of
 
 _MOST_STEPS: Final = 300_000
@@ -138,10 +137,7 @@ class Evaluator(Values):
         """Return a configuration as a dict."""
         if held.vague:
             return Unknown(held.vague)
-        found = {
-            n: self.plain(v) if isinstance(v, Made) else copy.copy(v) if isinstance(v, (list, dict)) else v
-            for n, v in held.attrs.items()
-        }
+        found = {name: self._plain_value(value) for name, value in held.attrs.items()}
         found["model_type"] = self.read(held, "model_type")
         found["transformers_version"] = self.release.version
         for name in self.release.not_serialized:
@@ -149,9 +145,20 @@ class Evaluator(Values):
         if "_output_attentions" in found:
             found["output_attentions"] = found.pop("_output_attentions")
         for name in ("dtype", "torch_dtype"):
-            if isinstance(found.get(name), External):
-                found[name] = found[name].path.rpartition(".")[2]
+            kind = found.get(name)
+            if isinstance(kind, External):
+                found[name] = kind.path.rpartition(".")[2]
         return found
+
+    def _plain_value(self, value: Any) -> Any:
+        if isinstance(value, Made):
+            inner = self.plain(value)
+            if isinstance(inner, dict):
+                inner.pop("transformers_version", None)
+            return inner
+        if isinstance(value, tuple) and self.release.dataclasses:
+            return list(value)
+        return self.copied(value)
 
     # --- attributes -------------------------------------------------------------------------------
 

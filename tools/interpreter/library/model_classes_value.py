@@ -401,6 +401,11 @@ class Values:
         args, values = self._given(rule[2], rule[3], frame)
         return self.function(self.release.function(rule[1]), None, rule[1], args, values)
 
+    def forgotten(self, frame: Frame) -> Unknown:
+        """Forget what a call that is not stated may have changed; return what it comes to."""
+        self.forget(frame)
+        return Unknown((f"what {frame.get(' at', 'a configuration class')} computes",))
+
     def _parameters(self, rule: Rule, frame: dict[str, Any]) -> Any:
         kind = self.value(rule[1], frame)
         return self.release.parameters(kind.kind) if isinstance(kind, ClassOf) else unknown_of(kind)
@@ -445,7 +450,5 @@ _WORDS: Final[dict[str, Callable[[Values, Rule, dict[str, Any]], Any]]] = {
     "type": lambda own, rule, frame: _TYPES.get(rule[1], Unknown((f"the type {rule[1]}",))),
     "mapping": lambda own, rule, frame: _MAPPING,
     "torch": lambda own, rule, frame: External("torch"),
-    "vague": lambda own, rule, frame: (
-        own.forget(frame) or Unknown((f"what {frame.get(' at', '?')} computes",))
-    ),
+    "vague": lambda own, rule, frame: own.forgotten(frame),
 }
