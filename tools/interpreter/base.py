@@ -61,7 +61,7 @@ class Limits:
 
     steps: int = 3_000_000
     depth: int = 110
-    seconds: float = 20.0
+    seconds: float = 12.0
     items: int = 200_000
     """The longest list or text that is built."""
 

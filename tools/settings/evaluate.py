@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 from tools.interpreter.base import Limits
 from tools.settings.evaluation import Run
@@ -22,6 +26,39 @@ def evaluate(
     ``argv`` holds the engine's options alone. A value is called known only if it holds whatever the unknown
     parts of the host turn out to be; `Effective.needs` names them for the others.
     """
+    key = _key(argv, environment, facts, limits)
+    kept = _KEPT.setdefault(tree, OrderedDict()) if key is not None else {}
+    if key in kept:
+        return kept[key]
+    found = _evaluated(tree, argv, environment, facts, limits)
+    if key is not None and not found.partial:
+        kept[key] = found
+        while len(kept) > _MOST_KEPT:
+            kept.popitem(last=False)
+    return found
+
+
+_KEPT: Final[WeakKeyDictionary[Any, OrderedDict[Any, Evaluation]]] = WeakKeyDictionary()
+_MOST_KEPT: Final = 8
+
+
+def _key(
+    argv: Sequence[str], environment: Mapping[str, str], facts: HostFacts | None, limits: Limits | None
+) -> Any:
+    """Return what an evaluation depends on besides the tree, or None when it must not be kept."""
+    if limits is not None:
+        return None
+    said = [(f.name, repr(getattr(facts, f.name))) for f in fields(facts)] if facts is not None else []
+    return tuple(argv), tuple(sorted(environment.items())), tuple(said)
+
+
+def _evaluated(
+    tree: SourceTree,
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    facts: HostFacts | None,
+    limits: Limits | None,
+) -> Evaluation:
     run = Run(tree, argv, environment, facts or HostFacts(), limits)
     if tree.engine == "sglang":
         from tools.settings.evaluate_sglang import follow

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from tools.interpreter.values import MISSING, GuestRaise, Instance, Unknown
+from tools.interpreter.values import MISSING, GuestRaise, Instance, Stopped, Unknown
 
 if TYPE_CHECKING:
     from tools.settings.evaluation import Outcome, Run
@@ -25,38 +27,32 @@ def follow(run: Run) -> Outcome:
         return Outcome(accepted=None, stage="parse")
     outcome = Outcome()
     held: Any = None
+    parsed: dict[str, Any] = {}
     try:
         outcome.stage = "parse"
         prepare = machine.module_attribute(module, "prepare_server_args")
-        _watch_parse(run, outcome)
+        machine.store["parsed"] = parsed.update
         held = machine.call(prepare, (list(run.argv),), {})
         if not isinstance(held, Instance):
             return outcome
         outcome.stage = "derive"
         if machine.find(held, "resolve_once") is not MISSING:
             machine.call(machine.get_attribute(held, "resolve_once"), (), {})
-        outcome.values = _fields(run, held)
         outcome.stage = "check"
         if machine.find(held, "check_server_args") is not MISSING:
             machine.call(machine.get_attribute(held, "check_server_args"), (), {})
-            outcome.values = _fields(run, held)
         outcome.stage = "done"
     except GuestRaise as raised:
         outcome.accepted, outcome.refused = False, raised
         if outcome.stage == "parse" and not isinstance(raised.value, SystemExit):
             outcome.stage = "derive"
+    except Stopped as stopped:
+        outcome.accepted, run.partial = None, str(stopped)
+        outcome.values = untouched(run, parsed) if parsed else {}
+        return outcome
+    if outcome.stage in ("check", "done"):
+        outcome.values = _fields(run, held)
     return outcome
-
-
-def _watch_parse(run: Run, outcome: Outcome) -> None:
-    """Keep what the parser made of the launch line."""
-    machine = run.machine
-
-    def keep(namespace: Any, explicit: frozenset[str]) -> None:
-        outcome.given = dict(vars(namespace))
-        outcome.explicit = explicit
-
-    machine.store["parsed"] = keep
 
 
 def _fields(run: Run, held: Instance) -> dict[str, Any]:
@@ -68,3 +64,23 @@ def _fields(run: Run, held: Instance) -> dict[str, Any]:
             return {str(n): v for n, v in found.items()}
         return {n: found if isinstance(found, Unknown) else None for n in names}
     return {n: held.attrs.get(n, Unknown((n,))) for n in names}
+
+
+_WRITES: Final = re.compile(
+    rb"""(?<![\w.])(\w+)=(?!=)|["'](\w+)["']|\.(\w+)\s*(?:[-+*/|&]|//|:)?=(?!=)""",
+)
+"""A keyword, a quoted name, or an attribute that is bound: the forms in which a setting may be written."""
+_DECLARING: Final = ("srt/arg_groups/fields/", "srt/arg_groups/field_order.py", "srt/arg_groups/choices.py")
+
+
+def untouched(run: Run, parsed: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that no line of the argument code may write: they are what the parser made of them."""
+    written: set[str] = set()
+    for path, data in run.tree.mentions(["server_args", "ServerArgs", "declare"]).items():
+        if not path.startswith(_DECLARING) and path.startswith("srt/"):
+            for found in _WRITES.finditer(data):
+                written.update(word.decode() for word in found.groups() if word)
+    return {
+        name: Unknown(("the evaluation was stopped before its end",)) if name in written else value
+        for name, value in parsed.items()
+    }

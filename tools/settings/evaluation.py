@@ -74,6 +74,7 @@ class Run:
         self.mets: dict[Place, tuple[Met, bool]] = {}
         """Each condition as it came out last, and whether it once came out differently."""
         self.logs: list[tuple[str, str, int, str]] = []
+        self.partial = ""
         self._digests: dict[str, str] = {}
         world = World(facts, dict(environment), self.argv, required(tree, facts))
         self.machine = Machine(
@@ -144,7 +145,7 @@ class Run:
             reached=frozenset(self.machine.reached),
             environment_set={n: v for n, v in written.items() if isinstance(v, (str, type(None)))},
             logs=tuple(text for _, _, _, text in self.logs),
-            partial=partial,
+            partial=partial or self.partial,
         )
 
     def effective(self, name: str, value: Any, outcome: Outcome) -> Effective:

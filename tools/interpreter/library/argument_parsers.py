@@ -148,7 +148,11 @@ class Parsers:
         if isinstance(words, Unknown) or any(isinstance(w, Unknown) for w in words):
             return unknown_of(words, *(words if isinstance(words, list) else ()))
         try:
-            return parser.real.parse_known_args(list(words), namespace)
+            found = parser.real.parse_known_args(list(words), namespace)
+            keep = self.machine.store.get("parsed")
+            if keep is not None:
+                keep(vars(found[0]))
+            return found
         except Refused as refused:
             error = self.machine.get_attribute(held, "error")
             self.machine.call(error, (str(refused),), {})

@@ -131,7 +131,11 @@ class ParserValue:
         if isinstance(words, Unknown) or any(isinstance(w, Unknown) for w in words):
             return unknown_of(words, *(words if isinstance(words, list) else ()))
         try:
-            return parse(list(words), namespace)
+            found = parse(list(words), namespace)
+            keep = self.machine.store.get("parsed")
+            if keep is not None and isinstance(found, argparse.Namespace):
+                keep(vars(found))
+            return found
         except Refused as refused:
             self.machine.store["refused"] = str(refused)
             raise GuestRaise(SystemExit(str(refused))) from None
