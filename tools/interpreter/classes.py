@@ -12,7 +12,7 @@ from typing import Any
 
 from tools.interpreter.base import Base
 from tools.interpreter.module import Frame
-from tools.interpreter.operators import equal
+from tools.interpreter.operators import DTYPES, equal
 from tools.interpreter.records import Record, fill
 from tools.interpreter.values import (
     MISSING,
@@ -99,7 +99,9 @@ class Classes(Base):
         cls = GuestClass(name, tuple(kept), namespace, self, self.frame.module.name)  # type: ignore[arg-type]
         cls.node, cls.path = node, self.frame.module.path
         cls.record_is_own = False  # type: ignore[attr-defined]
-        inherited = next((b for b in cls.mro[1:] if isinstance(b, GuestClass) and b.members is not None), None)
+        inherited = next(
+            (b for b in cls.mro[1:] if isinstance(b, GuestClass) and b.members is not None), None
+        )
         if text or (inherited is not None and inherited.kind == "str"):
             cls.kind = "str"
         self._own(cls)
@@ -147,7 +149,9 @@ class Classes(Base):
         base = cls.native_base()
         last = 0
         for name, value in list(cls.namespace.items()):
-            if name.startswith("_") or isinstance(value, (Function, Descriptor, BoundMethod, GuestClass, Native)):
+            if name.startswith("_") or isinstance(
+                value, (Function, Descriptor, BoundMethod, GuestClass, Native)
+            ):
                 continue
             if isinstance(value, Auto):
                 value = name.lower() if cls.kind == "str" else last + 1
@@ -207,7 +211,9 @@ class Classes(Base):
             held = self.blank(cls, args, kwargs)
         return self.initialise(held, args, kwargs)
 
-    def blank(self, cls: GuestClass, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Instance:
+    def blank(
+        self, cls: GuestClass, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Instance:
         """Return an object before its ``__init__``."""
         held = Instance(cls)
         held.tracked = cls.name in self.tracked_classes
@@ -238,8 +244,10 @@ class Classes(Base):
             if getattr(base, "record_is_own", False):
                 self.fill_record(held, base.record, args, kwargs)
                 return held
-        if (args or kwargs) and cls.native_base() is None and not any(
-            isinstance(b, External) for b in cls.mro
+        if (
+            (args or kwargs)
+            and cls.native_base() is None
+            and not any(isinstance(b, External) for b in cls.mro)
         ):
             self.raise_native(TypeError(f"{cls.name}() takes no arguments"))
         return held
@@ -275,7 +283,11 @@ class Classes(Base):
         if isinstance(cls, Native) and cls.name == "type":
             if isinstance(value, External) and value.path in _LEAVES:
                 return True
-            return unknown_of(value) if isinstance(value, (Unknown, External)) else isinstance(value, (type, GuestClass))
+            return (
+                unknown_of(value)
+                if isinstance(value, (Unknown, External))
+                else isinstance(value, (type, GuestClass))
+            )
         if hasattr(cls, "__args__") and not isinstance(cls, type):
             return _any(self.instance_of(value, c) for c in cls.__args__)
         if isinstance(value, Unknown):
@@ -285,6 +297,8 @@ class Classes(Base):
             return unknown_of(value)
         if isinstance(cls, Unknown):
             return unknown_of(cls)
+        if isinstance(cls, GuestClass) and _is_protocol(cls):
+            return self._conforms(value, cls)
         if isinstance(value, Instance):
             return self._member_of(value.cls, cls)
         if isinstance(cls, GuestClass):
@@ -293,7 +307,29 @@ class Classes(Base):
             return self._foreign(value, cls)
         return isinstance(value, cls) if isinstance(cls, type) else Unknown((f"isinstance of {cls!r}"[:60],))
 
+    def _conforms(self, value: Any, cls: GuestClass) -> Any:
+        """Return whether a value has all that a protocol names."""
+        if isinstance(value, Instance) and any(c is cls for c in value.cls.mro):
+            return True
+        doubt: Any = None
+        for base in cls.mro:
+            names = base.namespace if isinstance(base, GuestClass) and _is_protocol(base) else {}
+            for name in {*names, *names.get("__annotations__", {})} - _OF_PROTOCOLS:
+                if name.startswith("__") and name != "__call__":
+                    continue
+                found = self.find_attribute(value, name)
+                if found is MISSING:
+                    return False
+                doubt = found if isinstance(found, Unknown) and not isinstance(value, GuestClass) else doubt
+        return True if doubt is None else unknown_of(doubt)
+
+    def find_attribute(self, held: Any, name: str) -> Any:
+        """Return an attribute, or `MISSING`."""
+        raise NotImplementedError
+
     def _foreign(self, value: Any, cls: External) -> Any:
+        if cls.path == "torch.dtype" and (not isinstance(value, External) or value.path in DTYPES):
+            return isinstance(value, External)
         if isinstance(value, External):
             return Unknown((f"isinstance({value.path}, {cls.path})",))
         if isinstance(value, GuestClass) and cls.path in ("enum.EnumMeta", "enum.EnumType"):
@@ -358,6 +394,16 @@ class Parent:
 
     classes: tuple[Any, ...]
     held: Any
+
+
+_OF_PROTOCOLS = frozenset({"_is_protocol", "_is_runtime_protocol"})
+
+
+def _is_protocol(cls: GuestClass) -> bool:
+    return any(isinstance(b, External) and b.path.partition("[")[0] in _PROTOCOLS for b in cls.bases)
+
+
+_PROTOCOLS = ("typing.Protocol", "typing_extensions.Protocol")
 
 
 def _first_value(frame: Frame, name: str) -> Any:

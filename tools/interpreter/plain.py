@@ -7,7 +7,7 @@ from typing import Any
 
 from tools.interpreter.journal import Journal
 from tools.interpreter.operators import DTYPES
-from tools.interpreter.values import External, GuestClass, Instance, Unknown
+from tools.interpreter.values import MISSING, External, GuestClass, Instance, Unknown
 
 
 class NotPlain(Exception):
@@ -86,4 +86,6 @@ def _of_instance(value: Instance, depth: int, journal: Journal | None) -> Any:
         return {name: plain(value.attrs.get(name), depth - 1, journal) for name in value.cls.record.fields}
     if value.native is not None and not isinstance(value.native, BaseException):
         return plain(value.native, depth - 1, journal)
+    if value.cls.find("__repr__") is MISSING and not any(isinstance(c, External) for c in value.cls.mro):
+        return f"<{value.cls.module}.{value.cls.name} object>"
     raise NotPlain((f"a {value.cls.name}",))

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from tools.interpreter.module import ModuleValue
-from tools.interpreter.values import MISSING, GuestClass, Native
+from tools.interpreter.values import MISSING, GuestClass, Native, Unknown
 
 if TYPE_CHECKING:
     from tools.interpreter.machine import Machine
@@ -56,6 +56,7 @@ def stand_in(run: Run) -> None:
         _replace(machine, module, names, Native("nothing", lambda *a, **k: None, machine))
     if run.facts.platform in ("cuda", "hip") and machine.present("triton") is not False:
         _replace(machine, "vllm.triton_utils.importing", ("HAS_TRITON",), True)
+    _network(machine)
     _inspect_models(machine)
 
 
@@ -65,6 +66,16 @@ def _replace(machine: Machine, module: str, names: tuple[str, ...], value: Any) 
     for name in names if found is not None else ():
         if name in found.globals:  # type: ignore[union-attr]
             found.globals[name] = value  # type: ignore[union-attr]
+
+
+def _network(machine: Machine) -> None:
+    """Leave ports and addresses of the host open, without following how they are found."""
+    port, address = Unknown(("a port that is free",)), Unknown(("the host's address",))
+    ports = Native("ports", lambda count=5, *a, **k: [port] * count, machine)
+    for module in ("vllm.utils.network_utils", "vllm.utils"):
+        _replace(machine, module, ("get_open_port",), Native("get_open_port", lambda *a, **k: port, machine))
+        _replace(machine, module, ("get_open_ports_list",), ports)
+        _replace(machine, module, ("get_ip",), Native("get_ip", lambda *a, **k: address, machine))
 
 
 def _modules(run: Run) -> None:
@@ -105,7 +116,10 @@ def _inspect_models(machine: Machine) -> None:
 def _choose_platform(run: Run) -> None:
     """Bind the platform of the host, which the package finds by trying what is installed."""
     machine, platform = run.machine, run.facts.platform
-    if platform not in _PLATFORMS or machine.world.environment.get("VLLM_TARGET_DEVICE") not in (None, platform):
+    if platform not in _PLATFORMS or machine.world.environment.get("VLLM_TARGET_DEVICE") not in (
+        None,
+        platform,
+    ):
         return
     where, name = _PLATFORMS[platform]
     platforms = machine.module_named("vllm.platforms")

@@ -120,7 +120,9 @@ class _Conversion:
             if self.cls is None:
                 return Any
             try:
-                return self._resolved(self.own.machine.annotation(self.cls, ast.parse(kind, mode="eval").body))
+                return self._resolved(
+                    self.own.machine.annotation(self.cls, ast.parse(kind, mode="eval").body)
+                )
             except (SyntaxError, GuestRaise):
                 return Any
         return kind
@@ -174,7 +176,9 @@ class _Conversion:
                     continue
                 if found is not _NO:
                     return found
-        return refuse(f"input matches none of the types: {str(value)[:60] if isinstance(value, str) else type(value).__name__}")
+        return refuse(
+            f"input matches none of the types: {str(value)[:60] if isinstance(value, str) else type(value).__name__}"
+        )
 
     def _exact(self, member: Any, value: Any) -> Any:
         member = self._resolved(member)
@@ -187,10 +191,16 @@ class _Conversion:
             return self.of(member, value) if isinstance(value, Instance) and member in value.cls.mro else _NO
         if isinstance(member, (External, Unknown)):
             return value if isinstance(value, (External, Instance, Function)) else _NO
-        return self.of(member, value, strict=True) if isinstance(plain, type) and type(value) is plain else _NO
+        return (
+            self.of(member, value, strict=True) if isinstance(plain, type) and type(value) is plain else _NO
+        )
 
     def _strict(self, member: Any, value: Any) -> Any:
-        return self.of(member, value, strict=True) if not isinstance(self._resolved(member), (External, Unknown)) else _NO
+        return (
+            self.of(member, value, strict=True)
+            if not isinstance(self._resolved(member), (External, Unknown))
+            else _NO
+        )
 
     def _lax(self, member: Any, value: Any) -> Any:
         return self.of(member, value)
@@ -221,6 +231,8 @@ class _Conversion:
         for member in (kind.members or {}).values():
             if equal(member.attrs["_value_"], value) is True:
                 return member
+        if kind.native_base() is int and isinstance(value, (str, float)):
+            return self._member(kind, _int(value, False), strict)
         missing = kind.find("_missing_")
         if not isinstance(missing, (type(None),)) and hasattr(missing, "get"):
             found = self.own.machine.call(missing.get, (kind, value), {})
@@ -230,11 +242,19 @@ class _Conversion:
 
     def _container(self, kind: Any, plain: Any, value: Any, strict: bool) -> Any:
         args = typing.get_args(kind)
-        held = value.native if isinstance(value, Instance) and isinstance(value.native, (dict, *_SEQUENCES)) else value
+        held = (
+            value.native
+            if isinstance(value, Instance) and isinstance(value.native, (dict, *_SEQUENCES))
+            else value
+        )
         if plain in (dict, collections.abc.Mapping, collections.abc.MutableMapping):
             if not isinstance(held, dict):
                 return refuse("input should be a dictionary")
-            return {self.of(args[0], k): self.of(args[1], v) for k, v in held.items()} if len(args) == 2 else dict(held)
+            return (
+                {self.of(args[0], k): self.of(args[1], v) for k, v in held.items()}
+                if len(args) == 2
+                else dict(held)
+            )
         if plain in (list, set, frozenset, collections.abc.Sequence, collections.abc.Iterable):
             made = plain if plain in (list, set, frozenset) else type(held)
             accepted = (made,) if strict and plain in (list, set, frozenset) else _SEQUENCES
@@ -266,8 +286,14 @@ class _Conversion:
         if plain is type or plain is collections.abc.Callable:
             plainly = (str, int, float, bool, list, dict, tuple, type(None))
             return refuse("input should be callable") if isinstance(value, plainly) else value
-        if isinstance(plain, type) and isinstance(value, (str, int, float, bool, list, dict, tuple, type(None))):
-            return value if isinstance(value, plain) else refuse(f"input should be an instance of {plain.__name__}")
+        if isinstance(plain, type) and isinstance(
+            value, (str, int, float, bool, list, dict, tuple, type(None))
+        ):
+            return (
+                value
+                if isinstance(value, plain)
+                else refuse(f"input should be an instance of {plain.__name__}")
+            )
         return value
 
 
