@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from tools.interpreter.base import Base
 from tools.interpreter.classes import Parent
@@ -41,14 +41,36 @@ from tools.interpreter.values import (
 )
 
 _HIDDEN_ALLOWED: Final = frozenset(
-    {"__name__", "__doc__", "__args__", "__origin__", "__metadata__", "__module__", "__members__", "__qualname__",
-     "__class__", "__cause__", "_name"}
+    {
+        "__name__",
+        "__doc__",
+        "__args__",
+        "__origin__",
+        "__metadata__",
+        "__module__",
+        "__members__",
+        "__qualname__",
+        "__class__",
+        "__cause__",
+        "_name",
+    }
 )
 _MUTATORS: Final[dict[type, frozenset[str]]] = {
     list: frozenset({"append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse"}),
     dict: frozenset({"update", "setdefault", "pop", "popitem", "clear", "move_to_end"}),
-    set: frozenset({"add", "update", "discard", "remove", "pop", "clear", "difference_update",
-                    "intersection_update", "symmetric_difference_update"}),
+    set: frozenset(
+        {
+            "add",
+            "update",
+            "discard",
+            "remove",
+            "pop",
+            "clear",
+            "difference_update",
+            "intersection_update",
+            "symmetric_difference_update",
+        }
+    ),
     deque: frozenset({"append", "appendleft", "extend", "extendleft", "pop", "popleft", "clear"}),
 }
 _STORING: Final = frozenset({"append", "insert", "setdefault", "get", "pop", "add", "appendleft"})
@@ -107,10 +129,6 @@ class Attributes(Base):
 
     def module_attribute(self, module: ModuleValue, name: str) -> Any:
         """Return a name of a module, or `MISSING`."""
-        raise NotImplementedError
-
-    def external(self, path: str) -> Any:
-        """Return what stands for a name outside the package."""
         raise NotImplementedError
 
     def _of_unknown(self, held: Unknown, name: str) -> Any:
@@ -235,7 +253,11 @@ class Attributes(Base):
                 return held.function
             held = held.function
         if isinstance(held, Native):
-            return held.name if name in ("__name__", "__qualname__") else Native(f"{held.name}.{name}", _nothing, self)  # type: ignore[arg-type]
+            return (
+                held.name
+                if name in ("__name__", "__qualname__")
+                else Native(f"{held.name}.{name}", _nothing, self)  # type: ignore[arg-type]
+            )
         if name in held.attrs:
             return held.attrs[name]
         special = {"__name__": held.name, "__qualname__": held.qualname, "__module__": held.module.name}
@@ -288,15 +310,21 @@ class Attributes(Base):
                 return Unknown(needs)
             if not isinstance(held, set) and name != "append" and (hole := holed(held)) is not None:
                 return self._of_holed(held, name, args, kwargs, hole)
-        if name == "update" and isinstance(held, dict) and any(isinstance(a, dict) and holed(a) for a in args):
+        if (
+            name == "update"
+            and isinstance(held, dict)
+            and any(isinstance(a, dict) and holed(a) for a in args)
+        ):
             self.journal.touch(held)
             for part in (*args, kwargs):
                 merge(held, part)
             return None
         if name == "get" and isinstance(held, dict) and args and isinstance(args[0], Unknown):
             return any_of(held, args[0], *(args[1:] or (None,)))
-        if unknown and not (name in _STORING and not isinstance(args[0] if args else None, Unknown)) and not (
-            name == "append"
+        if (
+            unknown
+            and not (name in _STORING and not isinstance(args[0] if args else None, Unknown))
+            and name != "append"
         ):
             if mutates:
                 self.journal.taint(held, unknown_of(*unknown).needs)
@@ -305,8 +333,10 @@ class Attributes(Base):
             self.journal.touch(held)
         if isinstance(held, str) and (name in _GROWING or name == "format"):
             return self._grown(held, name, args, kwargs)
-        found = natively(getattr(held, name), *args) if not kwargs else natively(
-            lambda: getattr(held, name)(*args, **kwargs)
+        found = (
+            natively(getattr(held, name), *args)
+            if not kwargs
+            else natively(lambda: getattr(held, name)(*args, **kwargs))
         )
         if isinstance(found, Unknown) and mutates and name != "pop":
             self.journal.taint(held, found.needs)
@@ -319,7 +349,15 @@ class Attributes(Base):
         if name in ("copy", "extend"):
             self.journal.touch(held)
             return natively(getattr(held, name), *args)
-        if not isinstance(held, dict) or name not in ("get", "pop", "setdefault", "update", "items", "keys", "values"):
+        if not isinstance(held, dict) or name not in (
+            "get",
+            "pop",
+            "setdefault",
+            "update",
+            "items",
+            "keys",
+            "values",
+        ):
             self.journal.taint(held, hole.needs)
             return Unknown(hole.needs)
         if name in ("items", "keys", "values"):
@@ -372,8 +410,12 @@ class Attributes(Base):
             names = held.names_of()
             if isinstance(names, Unknown):
                 return names
-            return {"items": list(held.names.items()), "keys": names, "values": list(held.names.values()),
-                    "copy": dict(held.names)}[name]
+            return {
+                "items": list(held.names.items()),
+                "keys": names,
+                "values": list(held.names.values()),
+                "copy": dict(held.names),
+            }[name]
         if name == "__contains__":
             return held.has(*args)
         return Unknown((f"os.environ.{name}",))
@@ -424,7 +466,11 @@ class Attributes(Base):
 
     def iterated(self, value: Any) -> Iterator[Any] | Unknown:
         """Return an iterator over a value, or an unknown."""
-        if isinstance(value, Unknown) and value.options and all(isinstance(o, (list, tuple)) for o in value.options):
+        if (
+            isinstance(value, Unknown)
+            and value.options
+            and all(isinstance(o, (list, tuple)) for o in value.options)
+        ):
             items = {id(item): item for option in value.options for item in option}
             return iter([Maybe(item, value.needs) for item in items.values()])
         if isinstance(value, (Unknown, External)):
@@ -445,7 +491,7 @@ class Attributes(Base):
             names = value.names_of()
             return names if isinstance(names, Unknown) else iter(names)
         try:
-            return iter(value)
+            return cast(Iterator[Any], iter(value))
         except Undecided as undecided:
             return Unknown(undecided.needs)
         except TypeError as error:

@@ -96,7 +96,7 @@ class Base:
     leaves: list[tuple[str, Any]] | None
     steps: int
     assumptions: dict[str, None]
-    library: Mapping[str, Any]
+    library: dict[str, Any]
     reached: set[tuple[str, int]]
 
     evaluate: Callable[[ast.expr], Any]
@@ -120,6 +120,7 @@ class Base:
     doubt: Callable[..., Unknown]
     is_instance: Callable[[Any, Any], Any]
     execute_import: Callable[[ast.stmt], None]
+    external: Callable[[str], Any]
 
     def step(self) -> None:
         """Count one step; stop the evaluation at its bound."""

@@ -1,10 +1,10 @@
-"""Calls: functions and classes of the source are followed, listed native ones are called, others are unknown."""
+"""Calls: functions and classes of the source are followed, listed native ones called, others unknown."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from tools.interpreter.attributes import NativeMethod
 from tools.interpreter.expressions import merge
@@ -102,8 +102,10 @@ class Calls(Statements):
             return self.called(self.bind(method, function), args, kwargs)
         if isinstance(function, External):
             return self.unfollowed(function.path, args, kwargs)
-        if isinstance(function, Unknown) and function.options and all(
-            isinstance(option, Function) for option in function.options
+        if (
+            isinstance(function, Unknown)
+            and function.options
+            and all(isinstance(option, Function) for option in function.options)
         ):
             return self.called_each(list(function.options), function.needs, args, kwargs)
         if isinstance(function, Unknown):
@@ -160,7 +162,11 @@ class Calls(Statements):
                 if needs is not None:
                     return Unknown(needs)
         for arg in args:
-            if function not in _KEEPING and isinstance(arg, (list, tuple, dict)) and (hole := holed(arg)) is not None:
+            if (
+                function not in _KEEPING
+                and isinstance(arg, (list, tuple, dict))
+                and (hole := holed(arg)) is not None
+            ):
                 return Unknown(hole.needs)
         if function is range and any(isinstance(a, int) and abs(a) > 10**9 for a in args):
             return unknown_of(need="a range that is too long")
@@ -253,9 +259,11 @@ class Calls(Statements):
         if len(self.frames) >= self.limits.depth:
             self.doubts += 1
             return unknown_of(need=f"{function.name}(), called too deep")
-        if self.journal.open and sum(f.function is function for f in self.frames) + (
-            self.frame.function is function
-        ) >= _SAME_FUNCTION:
+        if (
+            self.journal.open
+            and sum(f.function is function for f in self.frames) + (self.frame.function is function)
+            >= _SAME_FUNCTION
+        ):
             return self.unfollowed(f"{function.name}, which calls itself", args, kwargs)
         names = self.parameters(function, args, kwargs)
         node = function.node
@@ -278,7 +286,7 @@ class Calls(Statements):
     def _body(self, node: Any) -> End:
         if isinstance(node, ast.Lambda):
             return End("return", self.evaluate(node.body))
-        return self.run_block(node.body)
+        return cast(End, self.run_block(node.body))
 
     def in_frame(self, frame: Frame, way: Callable[[], End]) -> Any:
         """Follow a body in a frame of its own and return what it returns."""
@@ -436,7 +444,7 @@ def _declared(node: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[frozenset[s
                 nonlocal_names.update(inner.names)
         found = frozenset(global_names), frozenset(nonlocal_names)
         node._leadline_declared = found  # type: ignore[union-attr]
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 __all__ = ["Calls", "ModuleValue"]

@@ -85,10 +85,11 @@ class Classes(Base):
         node: ast.ClassDef | None = None,
     ) -> GuestClass:
         """Make a class from its parts."""
-        kept, is_enum, text = [], False, False
+        kept: list[Any] = []
+        is_enum, text = False, False
         for base in bases:
             if isinstance(base, types.GenericAlias):
-                base = base.__origin__  # noqa: PLW2901 - ``dict[str, int]`` is a ``dict`` as a base
+                base = base.__origin__
             if isinstance(base, type) and issubclass(base, enum.Enum):
                 is_enum, text = True, text or base is enum.StrEnum
                 kept += [b for b in _ENUMS.get(base, ()) if b not in kept]

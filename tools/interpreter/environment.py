@@ -10,7 +10,7 @@ from tools.interpreter.values import MISSING, GuestRaise, Unknown
 
 
 class Environment:
-    """Stand for ``os.environ``; a variable that was not given is unset only when the given ones are complete."""
+    """Stand for ``os.environ``; a variable that was not given is unset only when all were given."""
 
     def __init__(self, given: dict[str, Any], journal: Journal, *, complete: bool) -> None:
         self.names: dict[str, Any] = dict(given)

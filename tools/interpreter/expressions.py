@@ -312,9 +312,7 @@ class Expressions(Base):
     def _IfExp(self, node: ast.IfExp) -> Any:
         test = self.truth(node.test)
         if isinstance(test, Unknown):
-            return self.fork(
-                test.needs, lambda: self.evaluate(node.body), lambda: self.evaluate(node.orelse)
-            )
+            return self.fork(test.needs, lambda: self.evaluate(node.body), lambda: self.evaluate(node.orelse))
         return self.evaluate(node.body if test else node.orelse)
 
     # --- text -------------------------------------------------------------------------------------
@@ -374,7 +372,9 @@ class Expressions(Base):
         first = self.iterate(self.evaluate(node.generators[0].iter))
         if isinstance(first, Unknown):
             return first
-        return natively(kind, self._bounded(self._produced(node.generators, element, self._inner_frame(), first)))
+        return natively(
+            kind, self._bounded(self._produced(node.generators, element, self._inner_frame(), first))
+        )
 
     def _bounded(self, values: Iterator[Any]) -> Iterator[Any]:
         for count, value in enumerate(values):

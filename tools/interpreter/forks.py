@@ -105,11 +105,9 @@ class Forks(Base):
     def settle(self, base: int, end: End, kind: Kind, frame: Frame, into: Kind) -> End:
         """Join the parked ways of a kind into the live one, which becomes ``into``.
 
-        A live way that ended otherwise is parked in their place (or dropped, when it is an error nobody catches).
+        A live way that ended otherwise is parked in their place (an error that nobody catches is dropped).
         """
-        while (
-            pending := self.next_parked(base, lambda p: p.kind == kind and p.frame is frame)
-        ) is not None:
+        while (pending := self.next_parked(base, lambda p: p.kind == kind and p.frame is frame)) is not None:
             if end.kind in (kind, into, "normal"):
                 self.journal.join(pending.mark, pending.changes, pending.needs)
                 self.journal.release(pending.mark)

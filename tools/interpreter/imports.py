@@ -68,9 +68,7 @@ class Imports(Base):
 
     def _is_folder(self, path: str) -> bool:
         if self._folders is None:
-            self._folders = {
-                path[:at] for path in self.tree.paths() for at, c in enumerate(path) if c == "/"
-            }
+            self._folders = {path[:at] for path in self.tree.paths() for at, c in enumerate(path) if c == "/"}
         return path in self._folders
 
     _folders: set[str] | None = None
@@ -83,7 +81,15 @@ class Imports(Base):
     @contextmanager
     def apart(self, module: ModuleValue) -> Iterator[None]:
         """Follow something of a module outside of the ways that are open now."""
-        held = (self.journal, self.pendings, self.frame, self.leaves, self.conditions, self.catching, self.frames)
+        held = (
+            self.journal,
+            self.pendings,
+            self.frame,
+            self.leaves,
+            self.conditions,
+            self.catching,
+            self.frames,
+        )
         journal = Journal()
         journal.share(self.journal)
         self.journal, self.pendings, self.leaves, self.conditions = journal, [], None, None
@@ -151,7 +157,9 @@ class Imports(Base):
             for name in _bound_names(node):
                 module.globals[name] = Unknown((f"{module.name}.{name}",))
 
-    def bind_imports(self, node: ast.Import | ast.ImportFrom, module: ModuleValue, names: dict[str, Any]) -> None:
+    def bind_imports(
+        self, node: ast.Import | ast.ImportFrom, module: ModuleValue, names: dict[str, Any]
+    ) -> None:
         """Bind what an import statement names, to be found when it is read."""
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -371,8 +379,14 @@ class Imports(Base):
     def _of_object(self, parent: Parent, name: str) -> Any:
         held = parent.held
         if name in _OBJECT:
-            return self.external(f"builtins.object.{name}") if name == "__new__" else BoundMethod(
-                self.external(f"builtins.object.{name}"), held, self  # type: ignore[arg-type]
+            return (
+                self.external(f"builtins.object.{name}")
+                if name == "__new__"
+                else BoundMethod(
+                    self.external(f"builtins.object.{name}"),
+                    held,
+                    self,  # type: ignore[arg-type]
+                )
             )
         if isinstance(held, Instance) and held.native is not None:
             if name in _ITEMS:
@@ -457,7 +471,13 @@ def _simple_target(node: ast.stmt) -> str | None:
 def _registers(decorator: ast.expr) -> bool:
     """Tell whether a decorator may do more than change its class: keep it somewhere, for one."""
     called = decorator.func if isinstance(decorator, ast.Call) else decorator
-    name = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
+    name = (
+        called.attr
+        if isinstance(called, ast.Attribute)
+        else called.id
+        if isinstance(called, ast.Name)
+        else ""
+    )
     return "register" in name.lower()
 
 

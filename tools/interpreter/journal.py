@@ -53,7 +53,7 @@ class Journal:
         self.serial = 0
         """How many marks were ever set."""
         self.newest = 0
-        """The serial of the newest mark that is held; what came into being after it need not be remembered."""
+        """The serial of the newest mark that is held; what came to be after it need not be remembered."""
         self._touched: dict[int, int] = {}
         self._tainted: dict[Any, Any] = {}
         self.links = Links()
@@ -277,7 +277,9 @@ def joined(first: Any, second: Any, needs: tuple[str, ...], links: Links | None 
         return first
     if type(first) is Maybe or type(second) is Maybe:
         inner = [v.value if type(v) is Maybe else v for v in (first, second)]
-        return Maybe(joined(*inner, needs), (*needs, *needs_of(first), *needs_of(second))[:6])
+        return Maybe(
+            joined(inner[0], inner[1], needs, links), (*needs, *needs_of(first), *needs_of(second))[:6]
+        )
     if type(first) is tuple and type(second) is tuple and len(first) == len(second):
         return tuple(joined(a, b, needs, links) for a, b in zip(first, second, strict=True))
     if links is not None and type(first) is dict and type(second) is dict:

@@ -7,7 +7,17 @@ import operator
 from collections.abc import Callable
 from typing import Any, Final
 
-from tools.interpreter.values import MISSING, External, GuestClass, GuestRaise, Instance, Maybe, Undecided, Unknown, unknown_of
+from tools.interpreter.values import (
+    MISSING,
+    External,
+    GuestClass,
+    GuestRaise,
+    Instance,
+    Maybe,
+    Undecided,
+    Unknown,
+    unknown_of,
+)
 
 BINARY: Final[dict[type[ast.operator], tuple[Callable[[Any, Any], Any], str]]] = {
     ast.Add: (operator.add, "add"),
@@ -24,7 +34,12 @@ BINARY: Final[dict[type[ast.operator], tuple[Callable[[Any, Any], Any], str]]] =
     ast.BitAnd: (operator.and_, "and"),
     ast.MatMult: (operator.matmul, "matmul"),
 }
-_IN_PLACE: Final = {ast.Add: operator.iadd, ast.BitOr: operator.ior, ast.BitAnd: operator.iand, ast.Sub: operator.isub}
+_IN_PLACE: Final = {
+    ast.Add: operator.iadd,
+    ast.BitOr: operator.ior,
+    ast.BitAnd: operator.iand,
+    ast.Sub: operator.isub,
+}
 _COMPARE: Final[dict[type[ast.cmpop], tuple[Callable[[Any, Any], Any], str]]] = {
     ast.Lt: (operator.lt, "lt"),
     ast.LtE: (operator.le, "le"),
@@ -32,10 +47,24 @@ _COMPARE: Final[dict[type[ast.cmpop], tuple[Callable[[Any, Any], Any], str]]] = 
     ast.GtE: (operator.ge, "ge"),
 }
 _DTYPES: Final = (
-    "float16 half", "bfloat16", "float32 float", "float64 double", "int8", "uint8", "int16 short", "int32 int",
-    "int64 long", "bool", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu",
-    "float4_e2m1fn_x2", "complex64",
-)  # fmt: skip
+    "float16 half",
+    "bfloat16",
+    "float32 float",
+    "float64 double",
+    "int8",
+    "uint8",
+    "int16 short",
+    "int32 int",
+    "int64 long",
+    "bool",
+    "float8_e4m3fn",
+    "float8_e5m2",
+    "float8_e4m3fnuz",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
+    "float4_e2m1fn_x2",
+    "complex64",
+)
 DTYPES: Final = {f"torch.{name}": names.split()[0] for names in _DTYPES for name in names.split()}
 """The data types of ``torch``, each by every name that it has."""
 _LONGEST: Final = 1_000_000
@@ -93,7 +122,9 @@ def _is_type(value: Any) -> bool:
     return value is None or isinstance(value, (type, External, GuestClass)) or hasattr(value, "__origin__")
 
 
-def in_place(op: ast.operator, left: Any, right: Any, call: Callable[..., Any], touch: Callable[[Any], None]) -> Any:
+def in_place(
+    op: ast.operator, left: Any, right: Any, call: Callable[..., Any], touch: Callable[[Any], None]
+) -> Any:
     """Apply an augmented assignment's operator: lists, dicts and sets change in place."""
     if isinstance(left, (list, dict, set)) and type(op) in _IN_PLACE and not isinstance(right, Unknown):
         touch(left)
@@ -156,6 +187,13 @@ def equal(left: Any, right: Any) -> Any:
 def contains(container: Any, item: Any) -> Any:
     """Return whether ``item in container``: True, False or an unknown."""
     if isinstance(container, Unknown):
+        found = [
+            contains(option, item)
+            for option in container.options
+            if isinstance(option, (list, tuple, dict, set))
+        ]
+        if found and len(found) == len(container.options) and all(f is found[0] for f in found):
+            return found[0]
         return unknown_of(container, item)
     if isinstance(item, Unknown):
         if item.options:

@@ -23,9 +23,9 @@ class Device:
 
     def __init__(self, kind: Any, index: int | None = None) -> None:
         if isinstance(kind, Device):
-            kind, index = kind.type, kind.index
+            kind, index = str(kind.type), kind.index
         name, _, number = str(kind).partition(":")
-        self.type = name
+        self.type: str = name
         self.index = int(number) if number.isdigit() else index
 
     def __eq__(self, other: object) -> bool:

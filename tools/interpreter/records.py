@@ -40,8 +40,16 @@ class Field:
 
     def copy(self) -> Field:
         """Return a copy for a class that inherits it."""
-        made = Field(self.name, self.default, default_factory=self.default_factory, init=self.init,
-                     kw_only=self.kw_only, metadata=self.metadata, repr=self.repr, **self.options)  # fmt: skip
+        made = Field(
+            self.name,
+            self.default,
+            default_factory=self.default_factory,
+            init=self.init,
+            kw_only=self.kw_only,
+            metadata=self.metadata,
+            repr=self.repr,
+            **self.options,
+        )
         made.annotation, made.type_of = self.annotation, self.type_of
         return made
 
@@ -64,7 +72,9 @@ class Record:
     init_vars: tuple[str, ...] = ()
 
 
-def declared_fields(cls: GuestClass, machine: Machine, field_of: Callable[[Any], Field | None]) -> dict[str, Field]:
+def declared_fields(
+    cls: GuestClass, machine: Machine, field_of: Callable[[Any], Field | None]
+) -> dict[str, Field]:
     """Return the fields of a class, those of its bases first; ``field_of`` reads a field object."""
     found: dict[str, Field] = {}
     for base in reversed(cls.mro[1:]):
@@ -76,8 +86,10 @@ def declared_fields(cls: GuestClass, machine: Machine, field_of: Callable[[Any],
             continue
         value = machine.forced(cls.namespace, name) if name in cls.namespace else MISSING
         read = field_of(value) if value is not MISSING else None
-        field = read.copy() if read is not None else Field(
-            name, dataclasses.MISSING if value is MISSING else value
+        field = (
+            read.copy()
+            if read is not None
+            else Field(name, dataclasses.MISSING if value is MISSING else value)
         )
         field.name = name
         field.annotation = annotation if isinstance(annotation, ast.expr) else None
@@ -102,7 +114,9 @@ def _typed(cls: GuestClass, name: str, annotation: Any, machine: Machine) -> Cal
     return evaluate
 
 
-def fill(record: Record, cls: GuestClass, args: tuple[Any, ...], kwargs: dict[str, Any], machine: Machine) -> dict[str, Any]:
+def fill(
+    record: Record, cls: GuestClass, args: tuple[Any, ...], kwargs: dict[str, Any], machine: Machine
+) -> dict[str, Any]:
     """Return the value of every field that a call gives or the class defaults."""
     positional = [f for f in record.fields.values() if f.init and not f.kw_only]
     if len(args) > len(positional):

@@ -15,8 +15,8 @@ from tools.interpreter.operators import in_place, natively
 from tools.interpreter.values import (
     MISSING,
     External,
-    GuestRaise,
     GuestClass,
+    GuestRaise,
     Instance,
     Maybe,
     Native,
@@ -217,9 +217,7 @@ class Statements(Forks):
         verdict = None if isinstance(found, Unknown) else bool(found)
         needs = found.needs if isinstance(found, Unknown) else ()
         depth = self.conditions.depth + 1 if self.conditions is not None else 1
-        met = Met(
-            test, self.frame.module, verdict, tuple(leaves[:10]), needs, self.conditions, depth=depth
-        )
+        met = Met(test, self.frame.module, verdict, tuple(leaves[:10]), needs, self.conditions, depth=depth)
         if self.watch is not None:
             self.watch.met(met)
         return found, met
@@ -275,10 +273,10 @@ class Statements(Forks):
         if isinstance(pattern, ast.MatchSingleton):
             return unknown_of(subject) if isinstance(subject, Unknown) else subject is pattern.value
         if isinstance(pattern, ast.MatchOr):
-            found = [self._matches(p, subject) for p in pattern.patterns]
-            if any(f is True for f in found):
+            each = [self._matches(p, subject) for p in pattern.patterns]
+            if any(f is True for f in each):
                 return True
-            return next((f for f in found if isinstance(f, Unknown)), False)
+            return next((f for f in each if isinstance(f, Unknown)), False)
         if isinstance(pattern, ast.MatchAs):
             found = True if pattern.pattern is None else self._matches(pattern.pattern, subject)
             if pattern.name is not None and found is not False:
@@ -560,4 +558,3 @@ def blurred(value: Any, needs: tuple[str, ...]) -> Unknown:
 def joined_unknown(value: Any, needs: tuple[str, ...]) -> Any:
     """Return a value that a loop may have computed in another round."""
     return None if value is None else Unknown((*needs, *needs_of(value)))
-

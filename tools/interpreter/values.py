@@ -1,4 +1,4 @@
-"""The values that are not plain Python: unknowns, symbols of other packages, functions, classes, instances."""
+"""The values that are not plain Python: unknowns, symbols of other packages, functions, classes, objects."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ class Unknown:
     def __repr__(self) -> str:
         return f"<unknown: {', '.join(self.needs) or '?'}>"
 
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _undecided  # type: ignore[assignment]
-    __hash__ = __bool__ = __len__ = __iter__ = __contains__ = __getitem__ = _undecided  # type: ignore[assignment]
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _undecided
+    __hash__ = __bool__ = __len__ = __iter__ = __contains__ = __getitem__ = _undecided
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _undecided
     __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __neg__ = __pos__ = _undecided
     __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __invert__ = __abs__ = _undecided
     __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = __round__ = _undecided
-    __str__ = __format__ = __int__ = __float__ = __index__ = __call__ = __bytes__ = _undecided  # type: ignore[assignment]
+    __str__ = __format__ = __int__ = __float__ = __index__ = __call__ = __bytes__ = _undecided
 
 
 def _followed(value: Any) -> bool:
@@ -150,6 +150,7 @@ class External:
         return hash(self.path)
 
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Say that native code cannot call it."""
         raise Undecided((f"{self.path}()",))
 
     def __or__(self, other: Any) -> Any:
@@ -273,6 +274,7 @@ class GuestClass:
         return f"<class {self.name}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Make an object for native code that calls back."""
         return self.machine.from_native(self, args, kwargs)
 
     def __or__(self, other: Any) -> Any:
@@ -304,7 +306,7 @@ class GuestClass:
         return True
 
     def find(self, name: str) -> Any:
-        """Return what the class or its bases bind to a name, or `MISSING`; an `Unknown` past a foreign base."""
+        """Return what the class or its bases bind to a name, or `MISSING`; `Unknown` past a foreign base."""
         for cls in self.mro:
             if isinstance(cls, GuestClass):
                 if name in cls.namespace:
@@ -331,7 +333,7 @@ def linear(bases: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 class Instance:
-    """Hold an object of a class of the source; ``native`` is its value when the class derives from a built-in."""
+    """Hold an object of a class of the source; ``native`` is its value when that derives from a built-in."""
 
     __slots__ = ("attrs", "cls", "native", "tracked")
 
@@ -412,6 +414,7 @@ class Instance:
         return self._required("__getitem__", key)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call it for native code that calls back."""
         return self.cls.machine.from_native(self, args, kwargs)
 
     def __str__(self) -> str:

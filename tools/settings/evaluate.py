@@ -27,7 +27,7 @@ def evaluate(
     parts of the host turn out to be; `Effective.needs` names them for the others.
     """
     key = _key(argv, environment, facts, limits)
-    kept = _KEPT.setdefault(tree, OrderedDict()) if key is not None else {}
+    kept = _KEPT.setdefault(tree, OrderedDict()) if key is not None else OrderedDict()
     if key in kept:
         return kept[key]
     found = _evaluated(tree, argv, environment, facts, limits)

@@ -74,7 +74,7 @@ _DECLARING: Final = ("srt/arg_groups/fields/", "srt/arg_groups/field_order.py", 
 
 
 def untouched(run: Run, parsed: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that no line of the argument code may write: they are what the parser made of them."""
+    """Return the settings that no line of the argument code may write: they stay what the parser made."""
     written: set[str] = set()
     for path, data in run.tree.mentions(["server_args", "ServerArgs", "declare"]).items():
         if not path.startswith(_DECLARING) and path.startswith("srt/"):

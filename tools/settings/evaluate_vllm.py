@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from tools.interpreter.values import MISSING, External, GuestClass, GuestRaise, Instance, Unknown
+from tools.interpreter.values import (
+    MISSING,
+    BoundMethod,
+    External,
+    Function,
+    GuestClass,
+    GuestRaise,
+    Instance,
+    Unknown,
+)
 from tools.settings.vllm_stand_ins import stand_in
 
 if TYPE_CHECKING:
@@ -22,7 +31,7 @@ _ELSEWHERE: Final = "speculative_config"
 
 
 def follow(run: Run) -> Outcome:
-    """Return ``section.field`` of the finished configuration, and the engine's arguments by their own names."""
+    """Return ``section.field`` of the finished configuration, and the arguments by their own names."""
     from tools.settings.evaluation import Outcome
 
     machine = run.machine
@@ -89,7 +98,9 @@ def _configured(machine: Machine, held: Any) -> Any:
     usage = machine.module_named("vllm.usage.usage_lib")
     context = machine.module_attribute(usage, "UsageContext") if usage is not None else MISSING
     options = {}
-    if isinstance(context, GuestClass) and context.members is not None:
+    function = make.function if isinstance(make, BoundMethod) else None
+    named = [a.arg for a in function.node.args.args] if isinstance(function, Function) else []
+    if "usage_context" in named and isinstance(context, GuestClass) and context.members is not None:
         options = {"usage_context": context.members.get("OPENAI_API_SERVER")}
     return machine.call(make, (), options)
 
@@ -107,10 +118,13 @@ def _values(run: Run, config: Any, outcome: Outcome) -> dict[str, Any]:
         return found
     for section in config.cls.record.fields:
         value = config.attrs.get(section, Unknown((section,)))
-        if not isinstance(value, Instance) or value.cls.record is None:
+        if not isinstance(value, Instance) or value.cls.members is not None:
             found[section] = value
             continue
-        for name in value.cls.record.fields:
+        record = value.cls.record
+        if record is None:
+            found[section] = value
+        for name in record.fields if record is not None else list(value.attrs):
             if not name.startswith("hf_") and name != _ELSEWHERE:
-                found[f"{section}.{name}"] = value.attrs.get(name, None)
+                found[f"{section}.{name}"] = value.attrs.get(name)
     return found

@@ -138,7 +138,9 @@ class Run:
             {name: self.effective(name, value, outcome) for name, value in outcome.values.items()},
             accepted,
             refusal=_words(refused) if refused is not None else "",
-            refused_at=self.cite(refused.path, refused.line) if refused is not None and refused.path else None,
+            refused_at=self.cite(refused.path, refused.line)
+            if refused is not None and refused.path
+            else None,
             stage=outcome.stage,  # type: ignore[arg-type]
             needs=needs[:12],
             verdicts=Verdicts(self),
@@ -229,7 +231,7 @@ class Run:
         module = parsed_or_none(self.tree, path)
         if module is None or not 0 < line <= len(module.lines):
             return ""
-        return module.lines[line - 1].decode("utf-8", "replace").strip()
+        return str(module.lines[line - 1].decode("utf-8", "replace").strip())
 
 
 class Verdicts(Mapping[Place, Condition]):

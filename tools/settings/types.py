@@ -109,7 +109,7 @@ class HostFacts:
     environment_complete: bool = True
     """False when variables may be set that were not given."""
     read_file: Callable[[str], bytes | None] | None = None
-    """Read a file outside the package (a model's ``config.json``): None when absent; `OSError`: cannot tell."""
+    """Read a file outside the package (a model's ``config.json``); None: absent; `OSError`: cannot tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +160,8 @@ class Effective:
 class Evaluation:
     """Hold what the argument code makes of one launch line.
 
-    ``accepted`` is False when the source surely refuses it (``refusal`` says in its words, ``refused_at`` where),
-    None when that depends on something unknown (``needs``).
+    ``accepted`` is False when the source surely refuses it (``refusal`` says in its words, ``refused_at``
+    where), None when that depends on something unknown (``needs``).
     """
 
     settings: Mapping[str, Effective]

@@ -1,4 +1,4 @@
-"""Bind what vLLM's argument code asks and that is not followed: compiled modules, the platform, inspection of models."""
+"""Bind what vLLM's argument code asks and that is not followed: compiled modules, platform, models."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from tools.interpreter.module import ModuleValue
-from tools.interpreter.values import MISSING, GuestClass, Native, Unknown
+from tools.interpreter.values import MISSING, GuestClass, GuestRaise, Native, Unknown
 
 if TYPE_CHECKING:
     from tools.interpreter.machine import Machine
@@ -60,9 +60,17 @@ def stand_in(run: Run) -> None:
     _inspect_models(machine)
 
 
+def _module(machine: Machine, name: str) -> ModuleValue | None:
+    """Return a module of the package; None when there is none, or when importing it fails."""
+    try:
+        return machine.module_named(name)
+    except GuestRaise:
+        return None
+
+
 def _replace(machine: Machine, module: str, names: tuple[str, ...], value: Any) -> None:
     """Bind names of a module that has them."""
-    found = machine.module_named(module)
+    found = _module(machine, module)
     for name in names if found is not None else ():
         if name in found.globals:  # type: ignore[union-attr]
             found.globals[name] = value  # type: ignore[union-attr]
@@ -99,7 +107,7 @@ def _empty(machine: Machine, path: str) -> ModuleValue:
 
 def _inspect_models(machine: Machine) -> None:
     """Inspect a model's class here instead of in a process of its own, and never from what was kept of it."""
-    registry = machine.module_named(_REGISTRY)
+    registry = _module(machine, _REGISTRY)
     if registry is None:
         return
     cls = machine.module_attribute(registry, "_LazyRegisteredModel")
@@ -122,13 +130,13 @@ def _choose_platform(run: Run) -> None:
     ):
         return
     where, name = _PLATFORMS[platform]
-    platforms = machine.module_named("vllm.platforms")
+    platforms = _module(machine, "vllm.platforms")
     if platforms is None:
         return
     if _FINDER in platforms.globals:
         platforms.globals[_FINDER] = Native(_FINDER, lambda: f"{where}.{name}", machine)
         return
-    module = machine.module_named(where)
+    module = _module(machine, where)
     cls = machine.module_attribute(module, name) if module is not None else MISSING
     if isinstance(cls, GuestClass):
         platforms.globals["current_platform"] = machine.instantiate(cls, (), {})

@@ -1,4 +1,4 @@
-"""What names outside the followed package mean: the built-ins, the pure part of the standard library, host facts."""
+"""What names outside the followed package mean: built-ins, the pure standard library, host facts."""
 
 from __future__ import annotations
 
@@ -27,6 +27,19 @@ def install(machine: Machine) -> None:
 
     machine.library = {}
     machine.kinds = {}
-    for part in (builtin, standard, surroundings, classes, command_line, argument_parsers, hardware, devices, models, hub, inspecting, pydantic_models):
+    for part in (
+        builtin,
+        standard,
+        surroundings,
+        classes,
+        command_line,
+        argument_parsers,
+        hardware,
+        devices,
+        models,
+        hub,
+        inspecting,
+        pydantic_models,
+    ):
         part.install(machine)
     machine.library["kinds"] = machine.kinds

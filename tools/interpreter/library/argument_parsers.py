@@ -1,4 +1,4 @@
-"""``argparse.ArgumentParser`` as a class that the source may derive from; a real parser reads the launch line."""
+"""``argparse.ArgumentParser`` as a class to derive from; a real parser reads the launch line."""
 
 from __future__ import annotations
 
@@ -29,15 +29,25 @@ def install(machine: Machine) -> None:
     own = Parsers(machine)
     parser = _class(machine, "ArgumentParser")
     group = _class(machine, "_ArgumentGroup")
-    for name in ("add_argument", "add_argument_group", "add_mutually_exclusive_group", "set_defaults", "get_default"):
+    for name in (
+        "add_argument",
+        "add_argument_group",
+        "add_mutually_exclusive_group",
+        "set_defaults",
+        "get_default",
+    ):
         run = getattr(own, name)
         for cls in (parser, group):
             cls.namespace[name] = Native(name, run, machine)
     for name in ("init", "parse_args", "parse_known_args", "error", "exit", "register", "add_subparsers"):
         parser.namespace["__init__" if name == "init" else name] = Native(name, getattr(own, name), machine)
     for name in ("print_help", "print_usage", "format_help", "format_usage", "_get_formatter"):
-        parser.namespace[name] = Native(name, lambda held, *a, name=name, **k: unknown_of(need="the help text"), machine)
-    parser.namespace["__getattr__"] = group.namespace["__getattr__"] = Native("__getattr__", own.hidden, machine)
+        parser.namespace[name] = Native(
+            name, lambda held, *a, name=name, **k: unknown_of(need="the help text"), machine
+        )
+    parser.namespace["__getattr__"] = group.namespace["__getattr__"] = Native(
+        "__getattr__", own.hidden, machine
+    )
     group.namespace["__init__"] = Native("__init__", own.init_group, machine)
     own.parser, own.group = parser, group
     machine.library["argparse.ArgumentParser"] = parser
@@ -83,7 +93,9 @@ class Parsers:
         made.guest = held
         self.machine.journal.set(held.attrs, _REAL, made)
         for name in _SHOWN:
-            self.machine.journal.set(held.attrs, name, options.get(name) or ("server" if name == "prog" else None))
+            self.machine.journal.set(
+                held.attrs, name, options.get(name) or ("server" if name == "prog" else None)
+            )
 
     def init_group(self, held: Instance, container: Any, *args: Any, **options: Any) -> None:
         """Make a group of a parser."""
@@ -179,18 +191,30 @@ class Parsers:
 
     # --- switches ---------------------------------------------------------------------------------
 
-    def init_switch(self, held: Instance, option_strings: Any, dest: Any, default: Any = None, **options: Any) -> None:
+    def init_switch(
+        self, held: Instance, option_strings: Any, dest: Any, default: Any = None, **options: Any
+    ) -> None:
         """Prepare an action that has a negative form of each of its options."""
         real = argparse.BooleanOptionalAction(list(option_strings), dest, default=default)
-        values = {"option_strings": list(real.option_strings), "dest": dest, "nargs": 0, "const": None, "default": default,
-                  "type": options.get("type"), "choices": options.get("choices"),
-                  "required": options.get("required", False), "help": None, "metavar": None}  # fmt: skip
+        values = {
+            "option_strings": list(real.option_strings),
+            "dest": dest,
+            "nargs": 0,
+            "const": None,
+            "default": default,
+            "type": options.get("type"),
+            "choices": options.get("choices"),
+            "required": options.get("required", False),
+            "help": None,
+            "metavar": None,
+        }
         for name, value in values.items():
             self.machine.journal.set(held.attrs, name, value)
 
-    def call_switch(self, held: Instance, parser: Any, namespace: Any, values: Any, option: Any = None) -> None:
+    def call_switch(
+        self, held: Instance, parser: Any, namespace: Any, values: Any, option: Any = None
+    ) -> None:
         """Set a switch."""
         if option in held.attrs["option_strings"]:
             name = held.attrs["dest"]
             self.machine.set_attribute(namespace, name, not option.startswith("--no-"))
-

@@ -26,12 +26,38 @@ if TYPE_CHECKING:
     from tools.interpreter.machine import Machine
 
 _TYPES: Final = (
-    bool, bytearray, bytes, complex, dict, float, frozenset, int, list, object, range, set, slice, str, tuple,
-    enumerate, filter, map, reversed, zip, memoryview,
-)  # fmt: skip
+    bool,
+    bytearray,
+    bytes,
+    complex,
+    dict,
+    float,
+    frozenset,
+    int,
+    list,
+    object,
+    range,
+    set,
+    slice,
+    str,
+    tuple,
+    enumerate,
+    filter,
+    map,
+    reversed,
+    zip,
+    memoryview,
+)
 _PURE: Final = ("abs", "bin", "chr", "divmod", "hash", "hex", "oct", "ord", "pow", "round", "ascii", "next")
-_CONSTANTS: Final = {"True": True, "False": False, "None": None, "Ellipsis": ..., "NotImplemented": NotImplemented,
-                     "__debug__": True, "__name__": "builtins"}  # fmt: skip
+_CONSTANTS: Final = {
+    "True": True,
+    "False": False,
+    "None": None,
+    "Ellipsis": ...,
+    "NotImplemented": NotImplemented,
+    "__debug__": True,
+    "__name__": "builtins",
+}
 
 
 def install(machine: Machine) -> None:
@@ -51,8 +77,8 @@ def install(machine: Machine) -> None:
         if name.startswith("do_"):
             add[f"builtins.{name[3:]}"] = Native(name[3:], getattr(own, name), machine)
     add["builtins.property"] = Native("property", own.make_property, machine)
-    for name, kind in (("staticmethod", "static"), ("classmethod", "class")):
-        add[f"builtins.{name}"] = Native(name, lambda f, kind=kind: Descriptor(kind, f), machine)
+    for name, word in (("staticmethod", "static"), ("classmethod", "class")):
+        add[f"builtins.{name}"] = Native(name, lambda f, word=word: Descriptor(word, f), machine)
 
 
 class Builtins:
@@ -169,7 +195,11 @@ class Builtins:
             return held[0].attrs
         if held and isinstance(held[0], GuestClass):
             return held[0].namespace
-        return vars(held[0]) if held and type(held[0]).__name__ in ("Namespace", "SimpleNamespace") else unknown_of(need="vars()")
+        return (
+            vars(held[0])
+            if held and type(held[0]).__name__ in ("Namespace", "SimpleNamespace")
+            else unknown_of(need="vars()")
+        )
 
     def do_dir(self, *held: Any) -> Any:
         """Return the names of an object."""
@@ -177,7 +207,14 @@ class Builtins:
             classes = [c for c in held[0].cls.mro if isinstance(c, GuestClass)]
             return sorted({*held[0].attrs, *(n for c in classes for n in c.namespace)})
         if held and isinstance(held[0], GuestClass):
-            return sorted({n for c in held[0].mro if isinstance(c, GuestClass) for n in (*c.namespace, *(c.members or {}))})
+            return sorted(
+                {
+                    n
+                    for c in held[0].mro
+                    if isinstance(c, GuestClass)
+                    for n in (*c.namespace, *(c.members or {}))
+                }
+            )
         return unknown_of(need="dir()")
 
     def do_globals(self) -> Any:

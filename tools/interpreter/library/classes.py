@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tools.interpreter.records import Field, Record, declared_fields
 from tools.interpreter.values import (
@@ -35,13 +35,19 @@ def install(machine: Machine) -> None:
         "dataclasses.replace": own.replace,
         "msgspec.field": own.field,
         "msgspec.defstruct": own.defined,
-        "msgspec.Struct.__setattr__": lambda held, name, value: machine.store_attribute(held, name, value, machine.node),
+        "msgspec.Struct.__setattr__": lambda held, name, value: machine.store_attribute(
+            held, name, value, machine.node
+        ),
         "msgspec.structs.fields": own.fields,
         "msgspec.structs.replace": own.replace,
         "msgspec.structs.asdict": own.shallow,
         "msgspec.structs.force_setattr": own.force,
-        "builtins.object.__new__": lambda cls, *a, **k: machine.blank(cls) if isinstance(cls, GuestClass) else unknown_of(need="object.__new__()"),
-        "builtins.object.__setattr__": lambda held, name, value: machine.store_attribute(held, name, value, machine.node),
+        "builtins.object.__new__": lambda cls, *a, **k: (
+            machine.blank(cls) if isinstance(cls, GuestClass) else unknown_of(need="object.__new__()")
+        ),
+        "builtins.object.__setattr__": lambda held, name, value: machine.store_attribute(
+            held, name, value, machine.node
+        ),
         "builtins.object.__setattr__.bound": lambda *a: None,
         "builtins.object.__getattribute__": own.plainly,
         "builtins.object.__delattr__": lambda held, name: None,
@@ -53,7 +59,7 @@ def install(machine: Machine) -> None:
         "builtins.object.__repr__": lambda held: unknown_of(need="repr()"),
         "builtins.object.__str__": lambda held: unknown_of(need="str()"),
     }.items():
-        add[path] = Native(path.rsplit(".", 1)[1], run, machine)
+        add[path] = Native(path.rsplit(".", 1)[1], cast(Any, run), machine)
     add["builtins.object.__getattr__"] = add["builtins.object.__getattribute__"]
     add["dataclasses.MISSING"] = dataclasses.MISSING
     add["msgspec.NODEFAULT"] = dataclasses.MISSING
@@ -131,7 +137,9 @@ class Records:
                 namespace[word] = rest[1]
         bases = options.pop("bases", None) or ()
         bases = bases if isinstance(bases, tuple) else (bases,)
-        return self.machine.class_of(name, [*bases, self.machine.library["msgspec.Struct"]], namespace, options)
+        return self.machine.class_of(
+            name, [*bases, self.machine.library["msgspec.Struct"]], namespace, options
+        )
 
     def named_tuple(self, cls: GuestClass, options: dict[str, Any]) -> None:
         """Make a named tuple of a class."""
@@ -179,7 +187,10 @@ class Records:
     def _plain(self, value: Any) -> Any:
         if isinstance(value, Instance) and value.cls.record is not None:
             return self.as_dict(value)
-        if isinstance(value, (list, dict, set)) and (needs := self.machine.journal.tainted(value)) is not None:
+        if (
+            isinstance(value, (list, dict, set))
+            and (needs := self.machine.journal.tainted(value)) is not None
+        ):
             return Unknown(needs)
         if isinstance(value, (list, tuple)):
             return type(value)(self._plain(v) for v in value)

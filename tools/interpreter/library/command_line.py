@@ -23,7 +23,18 @@ from tools.interpreter.values import (
 if TYPE_CHECKING:
     from tools.interpreter.machine import Machine
 
-_ACTION = ("option_strings", "dest", "nargs", "const", "default", "type", "choices", "required", "help", "metavar")
+_ACTION = (
+    "option_strings",
+    "dest",
+    "nargs",
+    "const",
+    "default",
+    "type",
+    "choices",
+    "required",
+    "help",
+    "metavar",
+)
 _NAMED = ("ONE_OR_MORE", "ZERO_OR_MORE", "OPTIONAL", "REMAINDER", "SUPPRESS", "PARSER")
 
 
@@ -56,7 +67,11 @@ class ParserValue:
         return run(*args, **kwargs) if run is not None else unknown_of(need=f"ArgumentParser.{name}()")
 
     def _add_argument(self, *names: Any, **options: Any) -> Any:
-        given = {k: v for k, v in options.items() if k not in ("help", "metavar", "deprecated") or v is argparse.SUPPRESS}
+        given = {
+            k: v
+            for k, v in options.items()
+            if k not in ("help", "metavar", "deprecated") or v is argparse.SUPPRESS
+        }
         given.pop("version", None)
         if isinstance(given.get("choices"), Unknown):
             del given["choices"]
@@ -98,7 +113,9 @@ class ParserValue:
 
         class Bridge(argparse.Action):
             def __init__(self, option_strings: Any, dest: str, **options: Any) -> None:
-                self.guest = machine.instantiate(cls, (), {"option_strings": option_strings, "dest": dest, **options})
+                self.guest = machine.instantiate(
+                    cls, (), {"option_strings": option_strings, "dest": dest, **options}
+                )
                 known = {n: self.guest.attrs[n] for n in _ACTION if n in self.guest.attrs}
                 super().__init__(**{"option_strings": option_strings, "dest": dest, **known})
 
@@ -161,16 +178,27 @@ def install(machine: Machine) -> None:
         add[f"argparse.{name}"] = getattr(argparse, name)
     for name in ("ArgumentTypeError", "ArgumentError", "Namespace"):
         add[f"argparse.{name}"] = getattr(argparse, name)
-    for name in ("HelpFormatter", "RawDescriptionHelpFormatter", "ArgumentDefaultsHelpFormatter", "RawTextHelpFormatter"):
+    for name in (
+        "HelpFormatter",
+        "RawDescriptionHelpFormatter",
+        "ArgumentDefaultsHelpFormatter",
+        "RawTextHelpFormatter",
+    ):
         add[f"argparse.{name}"] = Marker(f"argparse.{name}")
     add["argparse.Action"] = Marker("argparse.Action")
-    add["argparse.Action.__init__"] = Native("__init__", lambda held, *a, **k: _bind_action(machine, held, a, k), machine)
+    add["argparse.Action.__init__"] = Native(
+        "__init__", lambda held, *a, **k: _bind_action(machine, held, a, k), machine
+    )
     machine.kinds["argparse.Action"] = _action_kind
 
 
 def new_parser(machine: Machine, options: dict[str, Any]) -> ParserValue:
     """Make a parser."""
-    kept = {k: v for k, v in options.items() if k in ("allow_abbrev", "add_help", "argument_default", "prefix_chars")}
+    kept = {
+        k: v
+        for k, v in options.items()
+        if k in ("allow_abbrev", "add_help", "argument_default", "prefix_chars")
+    }
     return ParserValue(machine, _Parser(prog="server", **kept))
 
 

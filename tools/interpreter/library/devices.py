@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, parse
@@ -34,11 +34,15 @@ def install(machine: Machine) -> None:
     """Add what devices and versions are asked."""
     add = machine.library
     facts = machine.world.facts
-    add["packaging.version.Version"] = add["packaging.version.parse"] = Native("Version", _version, machine, raw=False)
+    add["packaging.version.Version"] = add["packaging.version.parse"] = Native(
+        "Version", _version, machine, raw=False
+    )
     add["packaging.version.InvalidVersion"] = InvalidVersion
     add["packaging.specifiers.SpecifierSet"] = Native("SpecifierSet", SpecifierSet, machine, raw=False)
     deterministic = machine.environment.get("TORCHINDUCTOR_DETERMINISTIC")
-    add["torch._inductor.config.deterministic"] = deterministic if isinstance(deterministic, Unknown) else deterministic == "1"
+    add["torch._inductor.config.deterministic"] = (
+        deterministic if isinstance(deterministic, Unknown) else deterministic == "1"
+    )
     add["torch.device"] = Device
     add["pynvml.NVMLError"] = NVMLError
     for path, run in {
@@ -46,8 +50,12 @@ def install(machine: Machine) -> None:
         "pynvml.nvmlDeviceGetMemoryInfo": lambda handle: _memory(facts.gpu_memory_mib),
         "pynvml.nvmlDeviceGetUUID": lambda handle: Unknown(("the GPU's UUID",)),
         "torch.cuda._is_compiled": lambda: _on(facts.platform, "cuda"),
-        "torch.cuda._device_count_nvml": lambda: Unknown(("gpu_count",)) if facts.gpu_count is None else facts.gpu_count,
-        "torch.accelerator.device_count": lambda: Unknown(("gpu_count",)) if facts.gpu_count is None else facts.gpu_count,
+        "torch.cuda._device_count_nvml": lambda: (
+            Unknown(("gpu_count",)) if facts.gpu_count is None else facts.gpu_count
+        ),
+        "torch.accelerator.device_count": lambda: (
+            Unknown(("gpu_count",)) if facts.gpu_count is None else facts.gpu_count
+        ),
         "torch.accelerator.is_available": lambda: _on(facts.platform, "cuda", "hip"),
         "torch.accelerator.current_device_index": lambda: 0,
         "torch.distributed.is_initialized": lambda: False,
@@ -61,9 +69,10 @@ def install(machine: Machine) -> None:
         "concurrent.futures.process.ProcessPoolExecutor": lambda *a, **k: _pool(machine),
         "multiprocessing.get_context": lambda *a: External("multiprocessing.get_context()"),
         "threading.local": lambda: types.SimpleNamespace(),
-        "threading.current_thread": lambda: External("threading.current_thread()"),
+        "threading.current_thread": lambda: External("threading.main_thread()"),
+        "threading.main_thread": lambda: External("threading.main_thread()"),
     }.items():
-        add[path] = Native(path.rsplit(".", 1)[1], run, machine)
+        add[path] = Native(path.rsplit(".", 1)[1], cast(Any, run), machine)
     for name in ("compile", "match", "fullmatch", "search", "sub", "split", "findall", "finditer", "escape"):
         add[f"regex.{name}"] = Native(name, _alike(getattr(re, name)), machine, raw=False)
     for name in ("IGNORECASE", "DOTALL", "MULTILINE", "VERBOSE", "I", "S", "M", "X", "Pattern", "Match"):
@@ -134,6 +143,6 @@ def _memory(mib: int | None) -> Any:
         total: Any = Unknown(("gpu_memory_mib",))
     else:
         total = Unknown(("the GPU's memory in bytes",), (mib << 20, (mib + 1 << 20) - 1))
-    return types.SimpleNamespace(total=total, free=Unknown(("the GPU's free memory",)), used=Unknown(("the GPU's free memory",)))
-
-
+    return types.SimpleNamespace(
+        total=total, free=Unknown(("the GPU's free memory",)), used=Unknown(("the GPU's free memory",))
+    )

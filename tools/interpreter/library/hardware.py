@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import types
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tools.interpreter.library.surroundings import version_of
 from tools.interpreter.values import External, GuestRaise, Native, Unknown
@@ -20,7 +20,7 @@ def capability(arch: str | None) -> tuple[int, int] | None:
 
 
 def between(mib: int) -> Unknown:
-    """Return the memory in bytes that ``torch`` may see of a GPU: its bounds, for comparisons with other sizes.
+    """Return the memory in bytes that ``torch`` may see of a GPU, by its bounds, to be compared.
 
     What the driver keeps for itself, up to a few parts in a hundred, is not in it.
     """
@@ -54,7 +54,7 @@ def install(machine: Machine) -> None:
         "pynvml.nvmlDeviceGetCudaComputeCapability": own.capability,
         "pynvml.nvmlDeviceGetName": own.name,
     }.items():
-        machine.library[path] = Native(path, run, machine)
+        machine.library[path] = Native(path, cast(Any, run), machine)
     for name in ("cuda", "xpu", "mps", "backends", "version", "distributed", "accelerator"):
         machine.library[f"torch.{name}?"] = lambda: True
     for name in ("npu", "hpu", "musa"):
@@ -84,7 +84,9 @@ class Torch:
 
     def available(self) -> Any:
         """Tell whether a GPU of NVIDIA or AMD can be used."""
-        return Unknown(("platform",)) if self.facts.platform is None else self.facts.platform in ("cuda", "hip")
+        return (
+            Unknown(("platform",)) if self.facts.platform is None else self.facts.platform in ("cuda", "hip")
+        )
 
     def count(self) -> Any:
         """Return how many GPUs there are."""

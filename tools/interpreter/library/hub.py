@@ -22,11 +22,25 @@ _NAMES: Final = {
     "FEATURE_EXTRACTOR_NAME": "preprocessor_config.json",
 }
 _LAYERS: Final = (
-    "full_attention", "sliding_attention", "chunked_attention", "linear_attention", "conv", "mamba", "attention",
-    "sparse", "dense", "hybrid", "moe", "compressed_sparse_attention", "heavily_compressed_attention",
-    "minimax_m3_sparse", "deepseek_sparse_attention", "indexed_attention", "qwen_sparse_attention",
-)  # fmt: skip
-"""Kinds of layers that some release of ``transformers`` knows: no other key of a configuration reads like one."""
+    "full_attention",
+    "sliding_attention",
+    "chunked_attention",
+    "linear_attention",
+    "conv",
+    "mamba",
+    "attention",
+    "sparse",
+    "dense",
+    "hybrid",
+    "moe",
+    "compressed_sparse_attention",
+    "heavily_compressed_attention",
+    "minimax_m3_sparse",
+    "deepseek_sparse_attention",
+    "indexed_attention",
+    "qwen_sparse_attention",
+)
+"""Kinds of layers that a release of ``transformers`` knows: no other key of a configuration reads so."""
 
 
 class HFValidationError(ValueError):
@@ -48,8 +62,16 @@ def install(machine: Machine) -> None:
         for kind in (HFValidationError, EntryNotFoundError, RepositoryNotFoundError):
             add[f"{module}.{kind.__name__}"] = kind
         add[f"{module}.LocalEntryNotFoundError"] = EntryNotFoundError
-    for name in ("try_to_load_from_cache", "hf_hub_download", "snapshot_download", "list_repo_files", "file_exists",
-                 "get_safetensors_metadata", "model_info", "repo_exists"):  # fmt: skip
+    for name in (
+        "try_to_load_from_cache",
+        "hf_hub_download",
+        "snapshot_download",
+        "list_repo_files",
+        "file_exists",
+        "get_safetensors_metadata",
+        "model_info",
+        "repo_exists",
+    ):
         add[f"huggingface_hub.{name}"] = Native(name, _asking(machine, name), machine)
     add["huggingface_hub.constants.HF_HUB_OFFLINE"] = _offline(machine)
     add["huggingface_hub.constants.HUGGINGFACE_HUB_CACHE"] = Unknown(("the hub's cache folder",))
@@ -76,8 +98,14 @@ def is_folder_name(name: Any) -> bool:
 def _asking(machine: Machine, name: str) -> Any:
     def run(repo_id: Any = None, *args: Any, **options: Any) -> Any:
         if isinstance(repo_id, (str, PurePath)) and is_folder_name(repo_id):
-            raise GuestRaise(HFValidationError(f"Repo id must be in the form 'repo_name' or 'namespace/repo_name': '{repo_id}'"))
+            raise GuestRaise(
+                HFValidationError(
+                    f"Repo id must be in the form 'repo_name' or 'namespace/repo_name': '{repo_id}'"
+                )
+            )
         machine.doubts += 1
-        return unknown_of(repo_id, need=f"huggingface_hub.{name}() of {repo_id}" if isinstance(repo_id, str) else "the hub")
+        return unknown_of(
+            repo_id, need=f"huggingface_hub.{name}() of {repo_id}" if isinstance(repo_id, str) else "the hub"
+        )
 
     return run

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import types
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from tools.interpreter.values import (
     MISSING,
@@ -23,15 +23,61 @@ from tools.interpreter.values import (
 if TYPE_CHECKING:
     from tools.interpreter.machine import Machine
 
-_KINDS: Final = ("POSITIONAL_ONLY", "POSITIONAL_OR_KEYWORD", "VAR_POSITIONAL", "KEYWORD_ONLY", "VAR_KEYWORD", "empty")
+_KINDS: Final = (
+    "POSITIONAL_ONLY",
+    "POSITIONAL_OR_KEYWORD",
+    "VAR_POSITIONAL",
+    "KEYWORD_ONLY",
+    "VAR_KEYWORD",
+    "empty",
+)
 _MODULE: Final = (
-    "forward", "register_buffer", "register_parameter", "add_module", "register_module", "get_submodule",
-    "get_parameter", "get_buffer", "apply", "cuda", "cpu", "to", "type", "float", "double", "half", "bfloat16",
-    "state_dict", "load_state_dict", "parameters", "named_parameters", "buffers", "named_buffers", "children",
-    "named_children", "modules", "named_modules", "train", "eval", "requires_grad_", "zero_grad", "share_memory",
-    "extra_repr", "compile", "__call__", "training", "call_super_init", "dump_patches", "ipu", "xpu", "mtia",
-    "set_extra_state", "get_extra_state", "set_submodule", "to_empty",
-)  # fmt: skip
+    "forward",
+    "register_buffer",
+    "register_parameter",
+    "add_module",
+    "register_module",
+    "get_submodule",
+    "get_parameter",
+    "get_buffer",
+    "apply",
+    "cuda",
+    "cpu",
+    "to",
+    "type",
+    "float",
+    "double",
+    "half",
+    "bfloat16",
+    "state_dict",
+    "load_state_dict",
+    "parameters",
+    "named_parameters",
+    "buffers",
+    "named_buffers",
+    "children",
+    "named_children",
+    "modules",
+    "named_modules",
+    "train",
+    "eval",
+    "requires_grad_",
+    "zero_grad",
+    "share_memory",
+    "extra_repr",
+    "compile",
+    "__call__",
+    "training",
+    "call_super_init",
+    "dump_patches",
+    "ipu",
+    "xpu",
+    "mtia",
+    "set_extra_state",
+    "get_extra_state",
+    "set_submodule",
+    "to_empty",
+)
 """What ``torch.nn.Module`` has, beside names with an underscore in front."""
 
 
@@ -40,12 +86,23 @@ def install(machine: Machine) -> None:
     add = machine.library
     for path, run in {
         "inspect.signature": lambda held, **k: signature(machine, held),
-        "inspect.isclass": lambda held: unknown_of(held) if isinstance(held, Unknown) else isinstance(held, (type, GuestClass)),
-        "inspect.isfunction": lambda held: unknown_of(held) if isinstance(held, Unknown) else isinstance(held, Function),
-        "inspect.ismethod": lambda held: unknown_of(held) if isinstance(held, Unknown) else isinstance(held, BoundMethod),
-        "inspect.cleandoc": lambda text: inspect.cleandoc(text) if isinstance(text, str) else unknown_of(text),
+        "inspect.isclass": lambda held: (
+            unknown_of(held) if isinstance(held, Unknown) else isinstance(held, (type, GuestClass))
+        ),
+        "inspect.isfunction": lambda held: (
+            unknown_of(held) if isinstance(held, Unknown) else isinstance(held, Function)
+        ),
+        "inspect.ismethod": lambda held: (
+            unknown_of(held) if isinstance(held, Unknown) else isinstance(held, BoundMethod)
+        ),
+        "inspect.cleandoc": lambda text: (
+            inspect.cleandoc(text) if isinstance(text, str) else unknown_of(text)
+        ),
         "inspect.getdoc": lambda held: Unknown(("a documentation string",)),
-        **{f"time.{name}": _clock for name in ("time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "process_time")},
+        **{
+            f"time.{name}": _clock
+            for name in ("time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "process_time")
+        },
         "time.strftime": lambda *a: Unknown(("the time",)),
         "torch.library.infer_schema": lambda *a, **k: Unknown(("a schema",)),
         "torch.library.Library": lambda *a, **k: _quiet(machine, "Library"),
@@ -60,7 +117,7 @@ def install(machine: Machine) -> None:
         "threading.Lock": lambda: _quiet(machine, "Lock"),
         "threading.RLock": lambda: _quiet(machine, "Lock"),
     }.items():
-        add[path] = Native(path.rsplit(".", 1)[1], run, machine)
+        add[path] = Native(path.rsplit(".", 1)[1], cast(Any, run), machine)
     for name in _KINDS:
         add[f"inspect.Parameter.{name}"] = getattr(inspect.Parameter, name)
     for path in ("torch.nn.Module", "torch.nn.modules.module.Module"):
@@ -80,7 +137,16 @@ def _quiet(machine: Machine, name: str) -> Instance:
     cls = GuestClass(name, (), {}, machine, "")
     cls.record_is_own = False  # type: ignore[attr-defined]
     nothing = Native("nothing", lambda *a, **k: None, machine)
-    for method in ("__enter__", "__exit__", "acquire", "release", "define", "impl", "_register_fake", "locked"):
+    for method in (
+        "__enter__",
+        "__exit__",
+        "acquire",
+        "release",
+        "define",
+        "impl",
+        "_register_fake",
+        "locked",
+    ):
         cls.namespace[method] = nothing
     return Instance(cls)
 
@@ -114,14 +180,22 @@ def _parameters(machine: Machine, function: Function) -> Any:
         default = function.defaults[position - first] if position >= first else inspect.Parameter.empty
         yield one.arg, _parameter(machine, function, one, kind, default)
     if spec.vararg is not None:
-        yield spec.vararg.arg, _parameter(machine, function, spec.vararg, "VAR_POSITIONAL", inspect.Parameter.empty)
+        yield (
+            spec.vararg.arg,
+            _parameter(machine, function, spec.vararg, "VAR_POSITIONAL", inspect.Parameter.empty),
+        )
     for one in spec.kwonlyargs:
         default = function.kw_defaults.get(one.arg, inspect.Parameter.empty)
         yield one.arg, _parameter(machine, function, one, "KEYWORD_ONLY", default)
     if spec.kwarg is not None:
-        yield spec.kwarg.arg, _parameter(machine, function, spec.kwarg, "VAR_KEYWORD", inspect.Parameter.empty)
+        yield (
+            spec.kwarg.arg,
+            _parameter(machine, function, spec.kwarg, "VAR_KEYWORD", inspect.Parameter.empty),
+        )
 
 
 def _parameter(machine: Machine, function: Function, node: ast.arg, kind: str, default: Any) -> Any:
     annotation = inspect.Parameter.empty if node.annotation is None else Unknown((f"the type of {node.arg}",))
-    return types.SimpleNamespace(name=node.arg, kind=getattr(inspect.Parameter, kind), default=default, annotation=annotation)
+    return types.SimpleNamespace(
+        name=node.arg, kind=getattr(inspect.Parameter, kind), default=default, annotation=annotation
+    )

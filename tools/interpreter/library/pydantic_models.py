@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from tools.interpreter.library.pydantic_types import (
     FieldInfo,
@@ -43,7 +43,7 @@ class Validator:
     names: tuple[str, ...]
     mode: str
     function: Any
-    """As the class binds it: called on the class, or on the object for those that run after a model is made."""
+    """As the class binds it: called on the class, or on the object when it runs after a model is made."""
     takes: int
     """How many arguments it takes, without the class or object."""
 
@@ -84,7 +84,7 @@ def install(machine: Machine) -> None:
         "pydantic.BaseModel.model_dump": own.dump,
         "pydantic.BaseModel.model_copy": own.copied,
     }.items():
-        add[path] = Native(path.rsplit(".", 1)[1], run, machine)
+        add[path] = Native(path.rsplit(".", 1)[1], cast(Any, run), machine)
     add["pydantic.ConfigDict"] = dict
     add["pydantic.fields.FieldInfo"] = FieldInfo
     add["pydantic.SkipValidation"] = add["pydantic.functional_validators.SkipValidation"] = SkipValidation
@@ -142,19 +142,26 @@ class Pydantic:
         inherited = [self.models[id(b)] for b in cls.mro[1:] if id(b) in self.models]
         for base in inherited:
             init_vars = {**base.init_vars, **init_vars}
-        fields = {n: f for n, f in fields.items() if n not in init_vars and not (n.startswith("_") and not is_dataclass)}
+        fields = {
+            n: f
+            for n, f in fields.items()
+            if n not in init_vars and not (n.startswith("_") and not is_dataclass)
+        }
         for field in fields.values():
             info = field.default
             if isinstance(info, FieldInfo):
                 field.init = info.init is not False
                 field.kw_only = field.kw_only or bool(info.kw_only)
-                if info.default is not dataclasses.MISSING and cls.namespace.get(field.name) is info:
-                    cls.namespace[field.name] = info.default
+                default = info.default
+                if default is not dataclasses.MISSING and cls.namespace.get(field.name) is info:
+                    cls.namespace[field.name] = default
         of_fields, of_models = self._validators(cls)
         model = Model(fields, init_vars, config, of_fields, of_models, is_dataclass)
         self.models[id(cls)] = model
         if not isinstance(cls.namespace.get("__init__"), Function):
-            cls.namespace["__init__"] = Native("__init__", lambda held, *a, **k: self.init(cls, held, a, k), self.machine)
+            cls.namespace["__init__"] = Native(
+                "__init__", lambda held, *a, **k: self.init(cls, held, a, k), self.machine
+            )
         self._kept = [*getattr(self, "_kept", []), cls]
         return model
 
@@ -170,7 +177,10 @@ class Pydantic:
                 if mark is not None:
                     kind, names, mode = mark
                     found[name] = (kind, Validator(names, mode, value, _takes(function) - 1))
-        return ([v for k, v in found.values() if k == "field"], [v for k, v in found.values() if k == "model"])
+        return (
+            [v for k, v in found.values() if k == "field"],
+            [v for k, v in found.values() if k == "model"],
+        )
 
     def model_of(self, cls: Any) -> Model | None:
         """Return how objects of a class are made, if its fields are checked."""
@@ -234,7 +244,9 @@ class Pydantic:
 
     def _bind(self, model: Model, held: Instance, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         machine, name_of = self.machine, held.cls.name
-        positional = [f for f in (*model.fields.values(), *model.init_vars.values()) if f.init and not f.kw_only]
+        positional = [
+            f for f in (*model.fields.values(), *model.init_vars.values()) if f.init and not f.kw_only
+        ]
         if len(args) > len(positional):
             refuse(f"{name_of}: too many positional arguments")
         given = {f.name: v for f, v in zip(positional, args, strict=False)}
@@ -278,7 +290,9 @@ class Pydantic:
         else:
             refuse(f"{held.cls.name}: {field.name}: Field required")
         info = field.default if isinstance(field.default, FieldInfo) else None
-        if (info is not None and info.options.get("validate_default")) or model.config.get("validate_default"):
+        if (info is not None and info.options.get("validate_default")) or model.config.get(
+            "validate_default"
+        ):
             return self.checked(model, held.cls, field, made)
         return made
 
@@ -321,7 +335,11 @@ class Pydantic:
     def _around(self, cls: GuestClass, validator: Validator, step: Handler) -> Handler:
         machine = self.machine
         function = validator.function
-        bound = BoundMethod(function.get, cls, machine) if isinstance(function, Descriptor) and function.kind == "class" else function
+        bound = (
+            BoundMethod(function.get, cls, machine)
+            if isinstance(function, Descriptor) and function.kind == "class"
+            else function
+        )
         bound = bound.get if isinstance(bound, Descriptor) else bound
 
         def run(value: Any) -> Any:
@@ -389,7 +407,9 @@ class Pydantic:
         held.attrs["validate_python"] = Native("validate_python", python, machine)
         held.attrs["validate_json"] = Native("validate_json", from_json, machine)
         for name in ("dump_python", "dump_json"):
-            held.attrs[name] = Native(name, lambda *a, name=name, **k: unknown_of(need=f"TypeAdapter.{name}()"), machine)
+            held.attrs[name] = Native(
+                name, lambda *a, name=name, **k: unknown_of(need=f"TypeAdapter.{name}()"), machine
+            )
         return held
 
     def dump(self, held: Any, **options: Any) -> Any:
@@ -434,4 +454,6 @@ def _takes(function: Function) -> int:
 def _is_init_var(field: Field) -> bool:
     import ast
 
-    return field.annotation is not None and ast.unparse(field.annotation).startswith(("InitVar", "dataclasses.InitVar"))
+    return field.annotation is not None and ast.unparse(field.annotation).startswith(
+        ("InitVar", "dataclasses.InitVar")
+    )

@@ -177,7 +177,8 @@ class _Conversion:
                 if found is not _NO:
                     return found
         return refuse(
-            f"input matches none of the types: {str(value)[:60] if isinstance(value, str) else type(value).__name__}"
+            "input matches none of the types: "
+            f"{str(value)[:60] if isinstance(value, str) else type(value).__name__}"
         )
 
     def _exact(self, member: Any, value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The part of the standard library that is pure: called natively, or modelled where it meets the source's values."""
+"""The pure part of the standard library: called natively, or modelled where it meets the source's values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ import textwrap
 import types
 import typing
 import urllib.parse
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import typing_extensions
 
@@ -51,15 +51,57 @@ if TYPE_CHECKING:
 _PURE: Final[dict[str, Any]] = {
     m.__name__: m
     for m in (
-        math, re, itertools, collections, collections.abc, typing, typing_extensions, string, textwrap, fnmatch, numbers, datetime,
-        urllib.parse, ipaddress, functools,
+        math,
+        re,
+        itertools,
+        collections,
+        collections.abc,
+        typing,
+        typing_extensions,
+        string,
+        textwrap,
+        fnmatch,
+        numbers,
+        datetime,
+        urllib.parse,
+        ipaddress,
+        functools,
     )
-}  # fmt: skip
-_REFUSED: Final = frozenset({"functools.singledispatch", "functools.singledispatchmethod", "datetime.datetime.now"})
-_OPERATORS: Final = ("add", "sub", "mul", "truediv", "floordiv", "mod", "eq", "ne", "lt", "le", "gt", "ge", "and_", "or_",
-                     "not_", "neg", "itemgetter", "contains", "truth")  # fmt: skip
-_TYPES: Final = ("SimpleNamespace", "MappingProxyType", "NoneType", "UnionType", "FunctionType", "ModuleType", "GenericAlias",
-                 "MethodType")  # fmt: skip
+}
+_REFUSED: Final = frozenset(
+    {"functools.singledispatch", "functools.singledispatchmethod", "datetime.datetime.now"}
+)
+_OPERATORS: Final = (
+    "add",
+    "sub",
+    "mul",
+    "truediv",
+    "floordiv",
+    "mod",
+    "eq",
+    "ne",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "and_",
+    "or_",
+    "not_",
+    "neg",
+    "itemgetter",
+    "contains",
+    "truth",
+)
+_TYPES: Final = (
+    "SimpleNamespace",
+    "MappingProxyType",
+    "NoneType",
+    "UnionType",
+    "FunctionType",
+    "ModuleType",
+    "GenericAlias",
+    "MethodType",
+)
 
 
 def install(machine: Machine) -> None:
@@ -102,7 +144,7 @@ def install(machine: Machine) -> None:
         "typing.is_typeddict": lambda cls: getattr(cls, "kind", "") == "typed dict",
         "collections.namedtuple": own.named_tuple,
     }.items():
-        add[path] = Native(path.rsplit(".", 1)[1], run, machine)
+        add[path] = Native(path.rsplit(".", 1)[1], cast(Any, run), machine)
         if path.startswith("typing."):
             add[path.replace("typing.", "typing_extensions.", 1)] = add[path]
     for name in ("Enum", "IntEnum", "StrEnum", "Flag", "IntFlag"):
@@ -110,7 +152,9 @@ def install(machine: Machine) -> None:
     for name in ("TYPE_CHECKING",):
         add[f"typing.{name}"] = False
     for name in ("dataclass_transform", "deprecated"):
-        add[f"typing_extensions.{name}"] = Native(name, lambda *a, **k: Native("plain", lambda f: f, machine), machine)
+        add[f"typing_extensions.{name}"] = Native(
+            name, lambda *a, **k: Native("plain", lambda f: f, machine), machine
+        )
         add[f"typing.{name}"] = add[f"typing_extensions.{name}"]
     add["json.JSONDecodeError"] = json.JSONDecodeError
     add["json.decoder.JSONDecodeError"] = json.JSONDecodeError
@@ -182,7 +226,10 @@ class Standard:
         plain = (str, int, float, bool, type(None), GuestClass, type)
         if not all(isinstance(p, plain) for p in parts):
             return None
-        return (tuple((type(p), p) for p in args), tuple(sorted((k, type(v), v) for k, v in kwargs.items() if isinstance(v, plain[:5]))))
+        return (
+            tuple((type(p), p) for p in args),
+            tuple(sorted((k, type(v), v) for k, v in kwargs.items() if isinstance(v, plain[:5]))),
+        )
 
     def partial(self, function: Any, *args: Any, **kwargs: Any) -> Native:
         """Bind some arguments of a function."""
@@ -209,13 +256,21 @@ class Standard:
             return seen[id(value)]
         if depth > 40:
             return unknown_of(need="a copy that is too deep")
-        if isinstance(value, (list, dict, set)) and (needs := self.machine.journal.tainted(value)) is not None:
+        if (
+            isinstance(value, (list, dict, set))
+            and (needs := self.machine.journal.tainted(value)) is not None
+        ):
             return Unknown(needs)
         if isinstance(value, list):
-            seen[id(value)] = found = []
+            found: list[Any] = []
+            seen[id(value)] = found
             found.extend(self._deep(v, seen, depth + 1) for v in value)
             return found
-        if isinstance(value, dict) and type(value) in (dict, collections.OrderedDict, collections.defaultdict):
+        if isinstance(value, dict) and type(value) in (
+            dict,
+            collections.OrderedDict,
+            collections.defaultdict,
+        ):
             copy = value.copy()
             copy.clear()
             seen[id(value)] = copy
@@ -260,9 +315,7 @@ class Standard:
         """Make a context manager of a generator function."""
         if not isinstance(function, Function):
             return unknown_of(need="contextmanager")
-        return Native(
-            function.name, lambda *a, **k: self.machine.managed(function, a, k), self.machine
-        )
+        return Native(function.name, lambda *a, **k: self.machine.managed(function, a, k), self.machine)
 
     def hints(self, held: Any, *rest: Any, include_extras: bool = False, **options: Any) -> Any:
         """Return the annotations of a class, evaluated."""
@@ -280,13 +333,13 @@ class Standard:
 
     def named_tuple(self, name: Any, fields: Any, **options: Any) -> Any:
         """Make a named tuple class."""
-        return natively(lambda: collections.namedtuple(name, fields, **options))  # noqa: PYI024
+        return natively(lambda: collections.namedtuple(name, fields, **options))
 
     def imported(self, name: Any, package: Any = None) -> Any:
         """Import a module by name."""
         if not isinstance(name, str) or name.startswith("."):
             return unknown_of(name, need="importlib.import_module()")
-        self.machine._require(name, None)  # type: ignore[arg-type]
+        self.machine._require(name, None)
         return self.machine.module_or_symbol(name)
 
 

@@ -8,7 +8,7 @@ import os.path
 import posixpath
 import sys
 import types
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from tools.interpreter.operators import natively
 from tools.interpreter.values import MISSING, External, GuestRaise, Native, Undecided, Unknown, unknown_of
@@ -16,8 +16,26 @@ from tools.interpreter.values import MISSING, External, GuestRaise, Native, Unde
 if TYPE_CHECKING:
     from tools.interpreter.machine import Machine
 
-_PATHS: Final = ("join", "basename", "dirname", "splitext", "normpath", "isabs", "split", "commonprefix", "normcase")
-_LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "warn": 30, "error": 40, "critical": 50, "exception": 40}
+_PATHS: Final = (
+    "join",
+    "basename",
+    "dirname",
+    "splitext",
+    "normpath",
+    "isabs",
+    "split",
+    "commonprefix",
+    "normcase",
+)
+_LEVELS: Final = {
+    "debug": 10,
+    "info": 20,
+    "warning": 30,
+    "warn": 30,
+    "error": 40,
+    "critical": 50,
+    "exception": 40,
+}
 
 
 class Logger:
@@ -34,7 +52,12 @@ class Logger:
         if name == "getChild":
             return self
         level = name.removesuffix("_once").removesuffix("_rank0")
-        if level in _LEVELS and args and self.machine.watch is not None and not self.machine.store.get("quiet"):
+        if (
+            level in _LEVELS
+            and args
+            and self.machine.watch is not None
+            and not self.machine.store.get("quiet")
+        ):
             self.machine.watch.said(level, _message(args))
         return None
 
@@ -66,7 +89,7 @@ def opened(machine: Machine, path: Any, mode: Any = "r") -> Any:
 
 
 def read(machine: Machine, path: str) -> Any:
-    """Return a file's content, None when it is absent, or an unknown; `IsADirectoryError` becomes an unknown."""
+    """Return a file's content, None when it is absent, or an unknown (as for a folder)."""
     reader = machine.world.facts.read_file
     if reader is None:
         return Unknown((f"file {path}",))
@@ -106,9 +129,28 @@ def _folder(machine: Machine, path: str, kind: str) -> Any:
 
 
 PATH_METHODS: Final = frozenset(
-    {"exists", "is_file", "is_dir", "read_text", "read_bytes", "open", "resolve", "absolute", "expanduser", "glob",
-     "rglob", "iterdir", "stat", "mkdir", "touch", "unlink", "write_text", "is_symlink", "samefile"}
-)  # fmt: skip
+    {
+        "exists",
+        "is_file",
+        "is_dir",
+        "read_text",
+        "read_bytes",
+        "open",
+        "resolve",
+        "absolute",
+        "expanduser",
+        "glob",
+        "rglob",
+        "iterdir",
+        "stat",
+        "mkdir",
+        "touch",
+        "unlink",
+        "write_text",
+        "is_symlink",
+        "samefile",
+    }
+)
 
 
 def path_method(machine: Any, held: Any, name: str, args: tuple[Any, ...]) -> Any:
@@ -157,13 +199,17 @@ def install(machine: Machine) -> None:
         "importlib.util.find_spec": lambda name, *a: _spec(machine, name),
         "importlib.metadata.version": lambda name: version_of(machine, name),
         "importlib.metadata.entry_points": lambda *a, **k: [],
-        "shutil.which": lambda name, *a, **k: f"/usr/bin/{name}" if name == "nvidia-smi" and machine.world.facts.platform == "cuda" else Unknown((f"command {name}",)),
+        "shutil.which": lambda name, *a, **k: (
+            f"/usr/bin/{name}"
+            if name == "nvidia-smi" and machine.world.facts.platform == "cuda"
+            else Unknown((f"command {name}",))
+        ),
         "subprocess.run": lambda *a, **k: _command(machine, *a, **k),
         "subprocess.check_output": lambda *a, **k: _command(machine, *a, **k),
         "platform.system": lambda: "Linux",
         "platform.machine": lambda: Unknown(("the CPU's architecture",)),
     }.items():
-        add[path] = Native(path.rsplit(".", 1)[1], run, machine)
+        add[path] = Native(path.rsplit(".", 1)[1], cast(Any, run), machine)
     for name in ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL", "NOTSET"):
         add[f"logging.{name}"] = getattr(logging, name)
     add["os.path"] = External("os.path")
