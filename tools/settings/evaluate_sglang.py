@@ -39,8 +39,10 @@ def follow(run: Run) -> Outcome:
         if machine.find(held, "resolve_once") is not MISSING:
             machine.call(machine.get_attribute(held, "resolve_once"), (), {})
         outcome.stage = "check"
+        outcome.values = _fields(run, held)
         if machine.find(held, "check_server_args") is not MISSING:
             machine.call(machine.get_attribute(held, "check_server_args"), (), {})
+            outcome.values = _fields(run, held)
         outcome.stage = "done"
     except GuestRaise as raised:
         outcome.accepted, outcome.refused = False, raised
@@ -50,8 +52,6 @@ def follow(run: Run) -> Outcome:
         outcome.accepted, run.partial = None, str(stopped)
         outcome.values = untouched(run, parsed) if parsed else {}
         return outcome
-    if outcome.stage in ("check", "done"):
-        outcome.values = _fields(run, held)
     return outcome
 
 
