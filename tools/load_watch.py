@@ -49,9 +49,11 @@ def parse_metrics(text: str) -> dict[str, float] | None:
     """
     from prometheus_client.parser import text_string_to_metric_families
 
+    # A server has hundreds of other series, and is asked several times a second.
+    known = "".join(f"{row}\n" for row in text.split("\n") if row.startswith(_GAUGES))
     groups: dict[str, dict[str, float]] = {}
     try:
-        for family in text_string_to_metric_families(text):
+        for family in text_string_to_metric_families(known or text):
             for sample in family.samples:
                 if sample.name in _GAUGES:
                     replica = sample.labels.get("dp_rank") or sample.labels.get("engine") or ""
