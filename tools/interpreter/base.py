@@ -97,6 +97,8 @@ class Base:
     steps: int
     assumptions: dict[str, None]
     library: dict[str, Any]
+    store: dict[Any, Any]
+    """What parts keep for one evaluation."""
     reached: set[tuple[str, int]]
 
     evaluate: Callable[[ast.expr], Any]

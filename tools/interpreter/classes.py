@@ -68,6 +68,7 @@ class Classes(Base):
         finally:
             self.frame = outer
         cls = self.class_of(node.name, bases, namespace, options, node)
+        self.store["class", id(namespace)] = cls
         result: Any = cls
         for decorator in reversed(node.decorator_list):
             found = self.evaluate(decorator)
@@ -371,13 +372,20 @@ class Classes(Base):
             return False if own.path in _LEAVES else Unknown((f"issubclass({own.path})",))
         return self.raise_native(TypeError("issubclass() arg 1 must be a class"))
 
+    def _written_in(self, function: Function) -> GuestClass | None:
+        """Return the class in whose body a function stands that decorators hide."""
+        at = function.closure
+        while at is not None and not at.is_class:
+            at = at.parent
+        return self.store.get(("class", id(at.names))) if at is not None else None
+
     def parent_of(self, frame: Frame, args: tuple[Any, ...]) -> Any:
         """Return what ``super()`` finds names on."""
         if args:
             cls, held = args[0], args[1]
         else:
             function = frame.function
-            cls = function.owner if isinstance(function, Function) else None
+            cls = function.owner or self._written_in(function) if isinstance(function, Function) else None
             parameters = function.node.args if isinstance(function, Function) else None
             first = (parameters.posonlyargs + parameters.args)[:1] if parameters is not None else []
             held = _first_value(frame, first[0].arg) if first else None

@@ -54,7 +54,7 @@ class Machine(Attributes, Imports, Classes, Calls, Expressions):
         self.environment = Environment(
             world.environment, self.journal, complete=world.facts.environment_complete
         )
-        self.store: dict[str, Any] = {}
+        self.store: dict[Any, Any] = {}
         """What the library keeps for one evaluation (loggers, registries)."""
         self._ends = time.thread_time() + self.limits.seconds
         from tools.interpreter.library import install

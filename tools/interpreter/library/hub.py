@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
+from tools.interpreter.library.surroundings import read
 from tools.interpreter.values import GuestRaise, Native, Unknown, unknown_of
 
 if TYPE_CHECKING:
@@ -77,6 +79,8 @@ def install(machine: Machine) -> None:
     add["huggingface_hub.constants.HUGGINGFACE_HUB_CACHE"] = Unknown(("the hub's cache folder",))
     for name, value in _NAMES.items():
         add[f"transformers.utils.{name}"] = value
+    images = "transformers.models.auto.image_processing_auto.get_image_processor_config"
+    add[images] = Native("get_image_processor_config", lambda path, *a, **k: _images(machine, path), machine)
     add["transformers.configuration_utils.ALLOWED_LAYER_TYPES"] = _LAYERS
     add["transformers.configuration_utils.ALLOWED_ATTENTION_LAYER_TYPES"] = _LAYERS
 
@@ -87,6 +91,20 @@ def _offline(machine: Machine) -> Any:
         return True
     unknown = [value for value in found if isinstance(value, Unknown)]
     return unknown_of(*unknown) if unknown else False
+
+
+def _images(machine: Machine, path: Any) -> Any:
+    """Return what a model's folder says of its images; nothing when there is no such file."""
+    if not isinstance(path, (str, PurePath)) or not is_folder_name(path):
+        return unknown_of(path, need="preprocessor_config.json")
+    data = read(machine, f"{path}/preprocessor_config.json")
+    if isinstance(data, Unknown):
+        machine.doubts += 1
+        return data
+    try:
+        return json.loads(data) if data is not None else {}
+    except ValueError:
+        return Unknown((f"file {path}/preprocessor_config.json",))
 
 
 def is_folder_name(name: Any) -> bool:

@@ -328,9 +328,9 @@ class Pydantic:
 
     def _type(self, cls: GuestClass, field: Field) -> Any:
         key = ("pydantic type", id(field))
-        if key not in self.machine.store:  # type: ignore[comparison-overlap]
-            self.machine.store[key] = field.type_of()  # type: ignore[index]
-        return self.machine.store[key]  # type: ignore[index]
+        if key not in self.machine.store:
+            self.machine.store[key] = field.type_of()
+        return self.machine.store[key]
 
     def _around(self, cls: GuestClass, validator: Validator, step: Handler) -> Handler:
         machine = self.machine
