@@ -12,6 +12,7 @@ from tools.interpreter.library.surroundings import read
 from tools.interpreter.values import (
     MISSING,
     Descriptor,
+    External,
     GuestClass,
     GuestRaise,
     Instance,
@@ -44,6 +45,7 @@ _GENERATION: Final = (
     "transformers.generation.GenerationConfig",
     "transformers.generation.configuration_utils.GenerationConfig",
 )
+_ROPE: Final = "transformers.modeling_rope_utils.rope_config_validation"
 _REDIRECTED: Final = frozenset({"gguf_file", "_configuration_file"})
 
 
@@ -63,6 +65,7 @@ def install(machine: Machine) -> None:
     mapping = own.mapping()
     for path in _MAPPINGS:
         add[path] = mapping
+    add[_ROPE] = Native("rope_config_validation", own.checked_rope, machine)
     resolve = add["resolve"]
     add["resolve"] = lambda path: own.named(path) or resolve(path)
     if not own.known:
@@ -90,6 +93,15 @@ class Models(Loose):
             return None
         kind = self.known.newest.named(path.removeprefix("transformers."))
         return self.known.cls(kind) if kind else None
+
+    def checked_rope(self, held: Any = None, *args: Any, **options: Any) -> Any:
+        """Check the scaling of rotary embeddings: before 5.0, a configuration without one passes as it is."""
+        releases = [e.release for e in self.known.evaluators] if self.known is not None else []
+        first = bool(releases) and all(r.version.startswith("4.") for r in releases)
+        scaling = self.machine.find(held, "rope_scaling") if isinstance(held, Instance) else held
+        if first and (scaling is None or scaling is MISSING):
+            return None
+        return self.machine.call(External(_ROPE), (held, *args), options)
 
     # --- reading ----------------------------------------------------------------------------------
 
