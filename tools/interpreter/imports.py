@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+from packaging.version import InvalidVersion, Version
+
 from tools.interpreter.base import Base
 from tools.interpreter.classes import Parent
 from tools.interpreter.journal import Journal
@@ -251,9 +253,28 @@ class Imports(Base):
         known = [packages[name] is not None for name in names if name in packages]
         if any(known) or (not known and any(name in required for name in names)):
             return True
+        carried = self._carried(root)
+        if carried is not None:
+            return carried
         if len(known) == len(names):
             return False
         return Unknown((f"whether package {root} is installed",))
+
+    def _carried(self, root: str) -> Any:
+        """Return whether another distribution brings a module; None where none that may is installed."""
+        packages, required = self.world.facts.packages or {}, self.world.required
+        for name, first, last in _CARRIERS.get(root, ()):
+            version = packages.get(name) if name in packages else required.get(name)
+            if version is None:
+                continue
+            exact = version.strip().removeprefix("==").strip()
+            try:
+                if Version(first) <= Version(exact) <= Version(last):
+                    return True
+            except InvalidVersion:
+                pass
+            return Unknown((f"whether {name} {exact} brings {root}",))
+        return None
 
     # --- names ------------------------------------------------------------------------------------
 
@@ -415,6 +436,12 @@ _OBJECT: Final = frozenset(
     {"__init__", "__new__", "__setattr__", "__getattribute__", "__delattr__", "__init_subclass__", "__eq__",
      "__hash__", "__repr__", "__str__", "__post_init__"}
 )  # fmt: skip
+
+_CARRIERS: Final = {
+    "triton_kernels": (("sgl-kernel", "0.3.9.post2", "0.3.21"), ("sglang-kernel", "0.4", "0.4.10")),
+    "deep_gemm": (("sgl-kernel", "0.3.9.post2", "0.3.9.post2"),),
+}
+"""Modules that distributions of other names bring, from the first to the last release seen to do so."""
 
 _NAMES: Final = {
     "yaml": ("pyyaml",),
