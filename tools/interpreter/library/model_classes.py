@@ -13,7 +13,7 @@ from typing import Any, Final
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from tools.interpreter.values import MISSING
+from tools.interpreter.values import MISSING, External
 
 FILE: Final = Path(__file__).with_name("model_classes.txt.gz")
 PARTS: Final = ("types", "classes", "functions", "traits")
@@ -108,6 +108,8 @@ class Release:
             record = self.record(one)
             for part in ("constants", "fields"):
                 if name in record.get(part, {}):
+                    if name.startswith("base_model_") and record[part][name] is not None:
+                        return External(f"{one}.{name}")
                     return evaluator.value(record[part][name], {" at": one})
         return MISSING
 

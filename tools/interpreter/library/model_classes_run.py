@@ -131,7 +131,7 @@ class Evaluator(Values):
             self._block(rule["does"], frame)
         except _Return as ended:
             return ended.value
-        return None
+        return Unknown((f"what {at} computes",)) if " vague" in frame else None
 
     def plain(self, held: Made) -> Any:
         """Return a configuration as a dict."""
@@ -324,8 +324,9 @@ class Evaluator(Values):
                 value.vague = needs
                 for key in value.attrs:
                     value.attrs[key] = Unknown(needs)
-            elif name != " at":
+            elif not name.startswith(" "):
                 frame[name] = Unknown(needs)
+        frame[" vague"] = True
 
 
 def _targets(rules: list[Rule]) -> Iterator[Rule | None]:

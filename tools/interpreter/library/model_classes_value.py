@@ -224,8 +224,8 @@ class Values:
             value = self.value(part, frame)
             if key:
                 found[self.value(key[0], frame)] = value
-            elif isinstance(value, Unknown):
-                return value
+            elif isinstance(value, (Unknown, External)):
+                return unknown_of(value, need="a part of a dict")
             else:
                 found.update(value)
         return found

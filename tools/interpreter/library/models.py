@@ -87,6 +87,11 @@ class Models(Loose):
         """Classes of the source by the model type that they were registered for."""
         self._loose: GuestClass | None = None
 
+    @property
+    def _early(self) -> bool:
+        """Tell whether the name of a model is given to the constructor, not set afterwards."""
+        return self.known is not None and not self.known.newest.version.startswith("4.")
+
     def named(self, path: str) -> GuestClass | None:
         """Return the configuration class that a dotted path means."""
         if self.known is None or not path.startswith("transformers."):
@@ -211,7 +216,8 @@ class Models(Loose):
             )
         if not all(kinds):
             return self.loose(data, path, ("the installed version of transformers",))
-        values, late = self._overridden({**data, "name_or_path": path}, options)
+        values, late = self._overridden(dict(data), options)
+        (values if self._early else late)["name_or_path"] = path
         found = self.known.made([k for k in kinds if k], values)
         if isinstance(found, Instance):
             self._late(found, late)
@@ -310,7 +316,7 @@ class Models(Loose):
             return unknown_of(data, need="from_dict()")
         values, late = self._overridden(dict(data), options)
         if "name_or_path" in options:
-            values["name_or_path"] = options["name_or_path"]
+            (values if self._early else late)["name_or_path"] = options["name_or_path"]
         if any(not isinstance(key, str) for key in values):
             return unknown_of(need="from_dict()")
         held = self.machine.instantiate(cls, (), values)
