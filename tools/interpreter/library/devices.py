@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, parse
 
+from tools.interpreter.library.surroundings import read
 from tools.interpreter.plain import Device
 from tools.interpreter.values import External, GuestClass, GuestRaise, Instance, Native, Undecided, Unknown
 
@@ -62,6 +63,7 @@ def install(machine: Machine) -> None:
         "torch.distributed.is_available": lambda: True,
         "torch.backends.cuda.enable_cudnn_sdp": lambda *a: None,
         "torch.compiler.is_compiling": lambda: False,
+        "psutil.virtual_memory": lambda: _host_memory(machine),
         "ray.is_initialized": lambda: False,
         "torch.library.custom_op": lambda *a, **k: Native("custom_op", lambda f: f, machine),
         "torch.library.register_fake": lambda *a, **k: Native("register_fake", lambda f: f, machine),
@@ -135,6 +137,15 @@ def _version(text: Any) -> Any:
         return parse(str(text))
     except InvalidVersion as error:
         raise GuestRaise(error) from None
+
+
+def _host_memory(machine: Machine) -> Any:
+    """Return what the kernel says of the host's memory."""
+    data = read(machine, "/proc/meminfo")
+    found = re.search(rb"^MemTotal:\s*(\d+) kB", data, re.MULTILINE) if isinstance(data, bytes) else None
+    unknown = Unknown(("the host's memory",))
+    total = int(found[1]) << 10 if found is not None else unknown
+    return types.SimpleNamespace(total=total, available=unknown, free=unknown, used=unknown, percent=unknown)
 
 
 def _memory(mib: int | None) -> Any:
