@@ -286,6 +286,20 @@ class ToyConfig(PretrainedConfig):
             self.layer_types = ["full" if i % 2 else "window" for i in range(heads)]
         self.odd = measure(odd)
         super().__init__(**kwargs)
+
+
+class LateConfig(ToyConfig):
+    model_type = "late"
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.early = self.first()
+        self.last = 1
+
+    def first(self):
+        if self.odd:
+            return 1
+        return 2
 """
 
 
@@ -319,3 +333,9 @@ def test_a_constructor_is_stated_as_rules(toy: Evaluator) -> None:
 
 def test_what_cannot_be_stated_stays_unknown(toy: Evaluator) -> None:
     assert isinstance(toy.make("ToyConfig", {}).attrs["odd"], Unknown)
+
+
+def test_an_early_return_that_is_not_certain_leaves_the_result_unknown(toy: Evaluator) -> None:
+    held = toy.make("LateConfig", {})
+    assert isinstance(held.attrs["early"], Unknown) and held.attrs["last"] == 1
+    assert isinstance(toy.read(held, "never_set"), Unknown)

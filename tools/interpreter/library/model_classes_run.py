@@ -252,6 +252,9 @@ class Evaluator(Values):
         if not isinstance(test, Unknown):
             self._block(rule[2] if test else rule[3], frame)
             return
+        if _leaves(rule[2:]):
+            self.forget(frame, test.needs)
+            raise _Return(Unknown(test.needs))
         for target in _targets(rule[2] + rule[3]):
             if target is None:
                 self.forget(frame, test.needs)
@@ -329,6 +332,15 @@ class Evaluator(Values):
         frame[" vague"] = True
 
 
+def _leaves(rules: Any) -> bool:
+    """Tell whether some statement ends a function, or a turn of a loop."""
+    if not isinstance(rules, list) or not rules:
+        return False
+    if rules[0] in ("return", "break", "continue"):
+        return True
+    return any(_leaves(rule) for rule in rules)
+
+
 def _targets(rules: list[Rule]) -> Iterator[Rule | None]:
     """Yield what statements bind; None for one that may do anything."""
     for rule in rules:
@@ -336,7 +348,7 @@ def _targets(rules: list[Rule]) -> Iterator[Rule | None]:
             yield rule[1]
         elif rule[0] == "if":
             yield from _targets(rule[2] + rule[3])
-        elif rule[0] in ("raise", "continue"):
+        elif rule[0] == "raise":
             continue
         else:
             yield None
