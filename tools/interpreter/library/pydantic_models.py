@@ -58,6 +58,8 @@ class Model:
     of_fields: list[Validator]
     of_models: list[Validator]
     is_dataclass: bool
+    order: tuple[str, ...] = ()
+    """Every name as it was declared, what is given to ``__post_init__`` alone among them."""
 
 
 class ArgsKwargs:
@@ -138,6 +140,7 @@ class Pydantic:
 
     def _describe(self, cls: GuestClass, config: Mapping[str, Any], *, is_dataclass: bool) -> Model:
         fields = declared_fields(cls, self.machine, lambda v: v if isinstance(v, Field) else None)
+        declared = tuple(fields)
         init_vars = {n: f for n, f in fields.items() if _is_init_var(f)}
         inherited = [self.models[id(b)] for b in cls.mro[1:] if id(b) in self.models]
         for base in inherited:
@@ -156,11 +159,14 @@ class Pydantic:
                 if default is not dataclasses.MISSING and cls.namespace.get(field.name) is info:
                     cls.namespace[field.name] = default
         of_fields, of_models = self._validators(cls)
-        model = Model(fields, init_vars, config, of_fields, of_models, is_dataclass)
+        order = tuple(
+            dict.fromkeys(n for m in (*reversed(inherited), None) for n in (m.order if m else declared))
+        )
+        model = Model(fields, init_vars, config, of_fields, of_models, is_dataclass, order)
         self.models[id(cls)] = model
         if not isinstance(cls.namespace.get("__init__"), Function):
             cls.namespace["__init__"] = Native(
-                "__init__", lambda held, *a, **k: self.init(cls, held, a, k), self.machine
+                "__init__", lambda held, /, *a, **k: self.init(cls, held, a, k), self.machine
             )
         self._kept = [*getattr(self, "_kept", []), cls]
         return model
@@ -244,9 +250,9 @@ class Pydantic:
 
     def _bind(self, model: Model, held: Instance, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         machine, name_of = self.machine, held.cls.name
-        positional = [
-            f for f in (*model.fields.values(), *model.init_vars.values()) if f.init and not f.kw_only
-        ]
+        declared = {**model.fields, **model.init_vars}
+        ordered = [declared[name] for name in model.order if name in declared]
+        positional = [f for f in ordered if f.init and not f.kw_only]
         if len(args) > len(positional):
             refuse(f"{name_of}: too many positional arguments")
         given = {f.name: v for f, v in zip(positional, args, strict=False)}

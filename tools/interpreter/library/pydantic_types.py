@@ -77,8 +77,10 @@ def _bounded(value: Any, options: dict[str, Any]) -> Any:
         if name in tests and limit is not None and not isinstance(limit, Unknown):
             try:
                 kept = tests[name](limit)
-            except (TypeError, Undecided):
+            except Undecided:
                 continue
+            except TypeError:
+                kept = False
             if not kept:
                 refuse(f"input should satisfy {name}={limit}")
     return value
@@ -301,6 +303,14 @@ class _Conversion:
 _NO: Final = object()
 
 
+def _of_member(value: Any) -> Any:
+    """Return what a member of an enumeration stands for, where pydantic takes it for that without a check."""
+    held = (
+        value.attrs.get("_value_") if isinstance(value, Instance) and value.cls.members is not None else None
+    )
+    return held
+
+
 def _native(value: Any) -> Any:
     return value.native if isinstance(value, Instance) and value.native is not None else value
 
@@ -318,10 +328,12 @@ def _bool(value: Any, strict: bool) -> Any:
 
 
 def _int(value: Any, strict: bool) -> Any:
-    value = _native(value)
+    member, value = _of_member(value), _native(value)
     if isinstance(value, int) and not (strict and isinstance(value, bool)):
         return int(value)
     if not strict:
+        if member is not None:
+            return member
         if isinstance(value, float) and value.is_integer():
             return int(value)
         if isinstance(value, str):
@@ -335,7 +347,8 @@ def _int(value: Any, strict: bool) -> Any:
 
 
 def _float(value: Any, strict: bool) -> Any:
-    value = _native(value)
+    member, value = _of_member(value), _native(value)
+    value = member if isinstance(member, (int, float)) and not strict else value
     if isinstance(value, (int, float)) and not (strict and isinstance(value, bool)):
         return float(value)
     if not strict and isinstance(value, str):
@@ -351,7 +364,8 @@ def _str(value: Any, strict: bool) -> Any:
         return value
     if isinstance(value, Instance) and isinstance(value.native, str):
         return value if not strict else refuse("input should be a valid string")
-    return refuse("input should be a valid string")
+    member = _of_member(value)
+    return str(member) if member is not None and not strict else refuse("input should be a valid string")
 
 
 def _bytes(value: Any, strict: bool) -> Any:
