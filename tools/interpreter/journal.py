@@ -286,7 +286,7 @@ def joined(first: Any, second: Any, needs: tuple[str, ...], links: Links | None 
         return _merged(first, second, needs, links)
     for value in (first, second):
         if isinstance(value, Unknown) and not value.options:
-            return value
+            return Unknown(value.needs)  # a new one: only the same unknown equals itself
     options: list[Any] = []
     for value in (first, second):
         if isinstance(value, Unknown):

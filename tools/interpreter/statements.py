@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tools.interpreter.base import Met
@@ -293,25 +293,32 @@ class Statements(Forks):
     # --- loops ------------------------------------------------------------------------------------
 
     def _For(self, node: ast.For) -> End:
-        generator = self._generator_call(node)
-        if generator is not None:
-            return generator
         values = self.iterate(self.evaluate(node.iter))
         if isinstance(values, Unknown):
             return self._unknown_rounds(node, values)
+        return self._loop(lambda: self._for_rounds(node, values))
+
+    def _loop(self, rounds: Callable[[], End]) -> End:
+        """Follow a loop; ways that perhaps left it go on behind it, however it ends."""
         base, frame = len(self.pendings), self.frame
+        end = self.follow(rounds)
+        if end.kind == "break":
+            end = NORMAL
+        end = self.settle(base, end, "break", frame, "normal")
+        if end.kind == "raise":
+            raise end.value
+        return end
+
+    def _for_rounds(self, node: ast.For, values: Iterator[Any]) -> End:
         try:
             for item in values:
                 self.step()
                 end = self._item_round(node, item)
-                if end.kind == "break":
-                    return self.settle(base, NORMAL, "break", frame, "normal")
                 if end.kind != "normal":
-                    return self._left(base, end)
+                    return end
         except Undecided as undecided:
             return self._unknown_rounds(node, Unknown(undecided.needs))
-        end = self.block(node.orelse)
-        return self.settle(base, end, "break", frame, "normal") if end.kind == "normal" else end
+        return self.block(node.orelse)
 
     def _item_round(self, node: ast.For, item: Any) -> End:
         """Follow a loop's body for one item, which a container may not hold."""
@@ -322,23 +329,22 @@ class Statements(Forks):
 
         return self.two_ways(item.needs, way, lambda: NORMAL) if type(item) is Maybe else way()
 
-    def _generator_call(self, node: ast.For) -> End | None:
-        return None
-
-    def _left(self, base: int, end: End) -> End:
-        """Leave a loop by return: ways that broke out of it go on behind it."""
-        return self.settle(base, end, "break", self.frame, "normal")
-
     def _round(self, body: list[ast.stmt]) -> End:
         base, before = len(self.pendings), self.conditions
-        end = self.block(body)
+        end = self.follow(lambda: self.block(body))
         self.conditions = before
         if end.kind == "continue":
             end = NORMAL
-        return self.settle(base, end, "continue", self.frame, "normal")
+        end = self.settle(base, end, "continue", self.frame, "normal")
+        if end.kind == "raise":
+            raise end.value
+        return end
 
     def _While(self, node: ast.While) -> End:
-        base, frame = len(self.pendings), self.frame
+        return self._loop(lambda: self._while_rounds(node, len(self.pendings)))
+
+    def _while_rounds(self, node: ast.While, base: int) -> End:
+        frame = self.frame
         while True:
             self.step()
             found, _ = self.meet_condition(node.test)
@@ -346,16 +352,12 @@ class Statements(Forks):
             if len(left) > _PARKED_BREAKS:
                 found = Unknown(left[-1].needs)
             if isinstance(found, Unknown):
-                end = self._unknown_rounds(node, found)
-                return self.settle(base, end, "break", frame, "normal")
+                return self._unknown_rounds(node, found)
             if not found:
-                end = self.block(node.orelse)
-                return self.settle(base, end, "break", frame, "normal") if end.kind == "normal" else end
+                return self.block(node.orelse)
             end = self._round(node.body)
-            if end.kind == "break":
-                return self.settle(base, NORMAL, "break", frame, "normal")
             if end.kind != "normal":
-                return self._left(base, end)
+                return end
 
     def _unknown_rounds(self, node: ast.For | ast.While, doubt: Unknown) -> End:
         """Follow a loop that runs no one knows how often: what it writes is unknown afterwards."""
@@ -419,7 +421,7 @@ class Statements(Forks):
     def _handled(self, node: ast.Try) -> End:
         if not node.handlers:
             return self.block(node.body)
-        if all(isinstance(handler.body[-1], ast.Raise) for handler in node.handlers):
+        if not self.catching and all(map(_raises_again, node.handlers)):
             return self._passed_on(node)
         base, mark, doubts = len(self.pendings), self.journal.mark(), self.doubts
         self.catching += 1
@@ -558,3 +560,10 @@ def blurred(value: Any, needs: tuple[str, ...]) -> Unknown:
 def joined_unknown(value: Any, needs: tuple[str, ...]) -> Any:
     """Return a value that a loop may have computed in another round."""
     return None if value is None else Unknown((*needs, *needs_of(value)))
+
+
+def _raises_again(handler: ast.ExceptHandler) -> bool:
+    """Tell whether a handler can do nothing but raise in the end."""
+    leaving = (ast.Return, ast.Break, ast.Continue)
+    inside = (node for statement in handler.body for node in ast.walk(statement))
+    return isinstance(handler.body[-1], ast.Raise) and not any(isinstance(n, leaving) for n in inside)
