@@ -1,4 +1,4 @@
-"""What is called known must hold whatever the unknown inputs are: random programs, followed and really run."""
+"""What is called known must hold whatever the unknown inputs are: programs followed and really run."""
 
 from __future__ import annotations
 
@@ -69,22 +69,34 @@ class Programs:
         r = self.random
         return r.choice(
             [
-                r.choice(NAMES), "a", "b", str(r.randint(-2, 3)), "len(items)", f"o.{r.choice('pq')}",
-                f"table.get({r.randint(0, 2)}, {r.randint(0, 3)})", f"({r.choice(NAMES)} + {r.randint(0, 2)})",
-                f"({self.test()} and {r.choice(NAMES)})", f"({r.choice(NAMES)} if {self.test()} else b)",
+                r.choice(NAMES),
+                "a",
+                "b",
+                str(r.randint(-2, 3)),
+                "len(items)",
+                f"o.{r.choice('pq')}",
+                f"table.get({r.randint(0, 2)}, {r.randint(0, 3)})",
+                f"({r.choice(NAMES)} + {r.randint(0, 2)})",
+                f"({self.test()} and {r.choice(NAMES)})",
+                f"({r.choice(NAMES)} if {self.test()} else b)",
             ]
-        )  # fmt: skip
+        )
 
     def test(self) -> str:
         r = self.random
         left = r.choice([*NAMES, "a", "b", "o.p"])
         return r.choice(
             [
-                f"{left} > {r.randint(-1, 2)}", f"{left} == {r.randint(0, 2)}", f"not ({left} < 1)",
-                f"{left} in items", f"{r.randint(0, 2)} in table", f"{left} is None", "bool(items)",
+                f"{left} > {r.randint(-1, 2)}",
+                f"{left} == {r.randint(0, 2)}",
+                f"not ({left} < 1)",
+                f"{left} in items",
+                f"{r.randint(0, 2)} in table",
+                f"{left} is None",
+                "bool(items)",
                 f"any(i == {left} for i in items)",
             ]
-        )  # fmt: skip
+        )
 
     def statement(self, depth: int, loop: bool) -> list[str]:
         r = self.random
@@ -95,7 +107,8 @@ class Programs:
             kinds += ["return", "raise"] + (["break", "continue"] if loop else [])
         kind = r.choice(kinds)
         if kind in ("if", "for", "try", "while"):
-            return getattr(self, f"_{kind}")(depth, loop)
+            lines: list[str] = getattr(self, f"_{kind}")(depth, loop)
+            return lines
         name = r.choice(NAMES)
         return {
             "assign": [f"{name} = {self.value()}"],
@@ -141,11 +154,23 @@ class Programs:
         for _ in range(self.random.randint(3, 7)):
             body += self.statement(0, False)
         lines = [
-            "class O:", "    def __init__(self):", "        self.p = 0", "        self.q = None", "",
-            "def g(v, o):", f"    if v == {self.random.randint(0, 2)}:", "        o.q = 7", "        return 5",
-            "    return v", "", "def f(a, b):", "    x, y, z = 0, 1, None", "    items, table, o = [1], {0: 3}, O()",
-            *("    " + line for line in body), "    return (x, y, z, items, table, o.p, o.q)",
-        ]  # fmt: skip
+            "class O:",
+            "    def __init__(self):",
+            "        self.p = 0",
+            "        self.q = None",
+            "",
+            "def g(v, o):",
+            f"    if v == {self.random.randint(0, 2)}:",
+            "        o.q = 7",
+            "        return 5",
+            "    return v",
+            "",
+            "def f(a, b):",
+            "    x, y, z = 0, 1, None",
+            "    items, table, o = [1], {0: 3}, O()",
+            *("    " + line for line in body),
+            "    return (x, y, z, items, table, o.p, o.q)",
+        ]
         return "\n".join(lines) + "\n"
 
 
