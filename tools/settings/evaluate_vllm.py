@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from tools.interpreter.values import (
@@ -39,6 +40,7 @@ def follow(run: Run) -> Outcome:
     outcome = Outcome(stage="parse")
     held: Any = None
     try:
+        machine.tracked_classes = frozenset({"AsyncEngineArgs", *_sections(machine)})
         parsed = _parsed(run, outcome)
         if parsed is None or isinstance(parsed, Unknown):
             return Outcome(accepted=None, stage="parse")
@@ -47,11 +49,11 @@ def follow(run: Run) -> Outcome:
         arguments = machine.module_attribute(module, "AsyncEngineArgs") if module is not None else MISSING
         if not isinstance(arguments, GuestClass):
             return Outcome(accepted=None, stage="parse")
-        machine.tracked_classes = frozenset({"AsyncEngineArgs", *_sections(machine)})
         held = machine.call(machine.get_attribute(arguments, "from_cli_args"), (parsed,), {})
         outcome.values = _arguments(held)
         config = _configured(machine, held)
-        outcome.values = {**_arguments(held), **_values(run, config, outcome)}
+        outcome.values = {**_arguments(held), **_values(config)}
+        _tell(run, held, config, outcome)
         outcome.stage = "done"
     except GuestRaise as raised:
         outcome.accepted, outcome.refused = False, raised
@@ -65,14 +67,38 @@ def _parsed(run: Run, outcome: Outcome) -> Any:
     if make is MISSING or kind is MISSING:
         return None
     parser = machine.call(make, (machine.call(kind, (), {"prog": "vllm serve"}),), {})
-    words = list(run.argv)
+    options = machine.get_attribute(parser, "_option_string_actions")
+    words = _words(run.argv, options, {one.dest for one in machine.get_attribute(parser, "_actions")})
     parsed = machine.call(machine.get_attribute(parser, "parse_args"), (words,), {})
     if isinstance(parsed, Unknown):
         return parsed
     if getattr(parsed, "model_tag", None) is not None:
         parsed.model = parsed.model_tag
     outcome.given = dict(vars(parsed))
+    outcome.explicit = frozenset(_named(words, options))
     return parsed
+
+
+def _words(argv: Sequence[str], options: Mapping[str, Any], known: Collection[str]) -> list[str]:
+    """Return the words for the parser: a model that leads goes to its option where nothing else takes it."""
+    words = list(argv)
+    if words and not words[0].startswith("-") and "model_tag" not in known and "--model" in options:
+        return ["--model", *words]
+    return words
+
+
+def _named(words: Sequence[str], options: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the settings that words name."""
+    for word in words:
+        option = word.partition("=")[0].partition(".")[0].rstrip("+")
+        if option.startswith("--"):
+            option = option.replace("_", "-")
+        elif option.startswith("-O"):
+            option = "--optimization-level" if "--optimization-level" in options else "-O"
+        if option in options:
+            yield options[option].dest
+    if words and not words[0].startswith("-"):
+        yield "model"
 
 
 def _first(machine: Machine, modules: tuple[str, ...], name: str) -> Any:
@@ -111,7 +137,7 @@ def _arguments(held: Any) -> dict[str, Any]:
     return {name: held.attrs.get(name, Unknown((name,))) for name in held.cls.record.fields}
 
 
-def _values(run: Run, config: Any, outcome: Outcome) -> dict[str, Any]:
+def _values(config: Any) -> dict[str, Any]:
     """Return ``section.field`` of the configuration; what is no section stands as one value."""
     found: dict[str, Any] = {}
     if not isinstance(config, Instance) or config.cls.record is None:
@@ -128,3 +154,21 @@ def _values(run: Run, config: Any, outcome: Outcome) -> dict[str, Any]:
             if not name.startswith("hf_") and name != _ELSEWHERE:
                 found[f"{section}.{name}"] = value.attrs.get(name)
     return found
+
+
+def _tell(run: Run, held: Any, config: Any, outcome: Outcome) -> None:
+    """Give each ``section.field`` what was bound in its section and before in the argument of its name."""
+    writes, given, explicit = dict(run.writes), dict(outcome.given), set(outcome.explicit)
+    run.writes = {name: [w for w in found if w.owner is held] for name, found in writes.items()}
+    for section in config.cls.record.fields if isinstance(config, Instance) and config.cls.record else ():
+        value = config.attrs.get(section)
+        if not isinstance(value, Instance):
+            continue
+        for name in value.attrs:
+            key = f"{section}.{name}"
+            run.writes[key] = [w for w in writes.get(name, ()) if w.owner is held or w.owner is value]
+            if name in outcome.given and isinstance(held, Instance) and name in held.attrs:
+                given[key] = outcome.given[name]
+                if name in explicit:
+                    explicit.add(key)
+    outcome.given, outcome.explicit = given, frozenset(explicit)

@@ -42,6 +42,8 @@ class Written:
     conditions: Met | None
     calls: tuple[tuple[str, int], ...]
     sure: bool
+    owner: Instance | None = None
+    """The object whose attribute was bound."""
 
 
 @dataclass(slots=True)
@@ -97,6 +99,7 @@ class Run:
                 machine.conditions,
                 calls,
                 not machine.journal.open,
+                instance,
             )
         )
 
