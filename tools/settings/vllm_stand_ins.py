@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from inspect import cleandoc
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from tools.interpreter.module import ModuleValue
@@ -56,6 +59,8 @@ def stand_in(run: Run) -> None:
         _replace(machine, module, names, Native("nothing", lambda *a, **k: None, machine))
     if run.facts.platform in ("cuda", "hip") and machine.present("triton") is not False:
         _replace(machine, "vllm.triton_utils.importing", ("HAS_TRITON",), True)
+    for module in ("vllm.config.utils", "vllm.config"):
+        _replace(machine, module, ("get_attr_docs",), Native("get_attr_docs", documented, machine))
     _network(machine)
     _inspect_models(machine)
 
@@ -74,6 +79,19 @@ def _replace(machine: Machine, module: str, names: tuple[str, ...], value: Any) 
     for name in names if found is not None else ():
         if name in found.globals:  # type: ignore[union-attr]
             found.globals[name] = value  # type: ignore[union-attr]
+
+
+def documented(cls: Any) -> dict[str, str]:
+    """Return the texts that stand below the attributes of a class and its bases."""
+    found: dict[str, str] = {}
+    for base in reversed(cls.mro if isinstance(cls, GuestClass) else ()):
+        body = base.node.body if isinstance(base, GuestClass) and base.node is not None else []
+        for one, below in pairwise(body):
+            text = below.value if isinstance(below, ast.Expr) else None
+            targets = one.targets if isinstance(one, ast.Assign) else [getattr(one, "target", None)]
+            if isinstance(text, ast.Constant) and isinstance(text.value, str):
+                found |= {t.id: cleandoc(text.value) for t in targets if isinstance(t, ast.Name)}
+    return found
 
 
 def _network(machine: Machine) -> None:

@@ -83,6 +83,8 @@ def install(machine: Machine) -> None:
     add[images] = Native("get_image_processor_config", lambda path, *a, **k: _images(machine, path), machine)
     add["transformers.configuration_utils.ALLOWED_LAYER_TYPES"] = _LAYERS
     add["transformers.configuration_utils.ALLOWED_ATTENTION_LAYER_TYPES"] = _LAYERS
+    # Whichever of the two names a release has, what it holds reads alike.
+    add["transformers?has"] = {"ALLOWED_ATTENTION_LAYER_TYPES": True}.get
 
 
 def _offline(machine: Machine) -> Any:

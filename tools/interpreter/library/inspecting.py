@@ -7,6 +7,7 @@ import inspect
 import types
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from tools.interpreter.operators import natively
 from tools.interpreter.values import (
     MISSING,
     BoundMethod,
@@ -94,6 +95,9 @@ def install(machine: Machine) -> None:
         ),
         "inspect.ismethod": lambda held: (
             unknown_of(held) if isinstance(held, Unknown) else isinstance(held, BoundMethod)
+        ),
+        "ast.literal_eval": lambda text: (
+            natively(ast.literal_eval, text) if isinstance(text, str) else unknown_of(text)
         ),
         "inspect.cleandoc": lambda text: (
             inspect.cleandoc(text) if isinstance(text, str) else unknown_of(text)

@@ -33,6 +33,12 @@ if TYPE_CHECKING:
     from tools.interpreter.machine import Machine
 
 _MARK: Final = "__pydantic_validator__"
+_OTHER: Final = (
+    "model_dump_json", "model_fields", "model_fields_set", "model_construct", "model_json_schema",
+    "model_extra", "model_rebuild", "model_parametrized_name", "dict", "json", "copy", "schema",
+    "schema_json", "construct", "from_orm", "validate", "update_forward_refs", "model_computed_fields",
+)  # fmt: skip
+"""What a model has beside its fields, and that is not followed."""
 Handler = Callable[[Any], Any]
 
 
@@ -84,6 +90,10 @@ def install(machine: Machine) -> None:
         "pydantic.TypeAdapter": own.adapter,
         "pydantic.dataclasses.is_pydantic_dataclass": lambda cls: own.model_of(cls) is not None,
         "pydantic.BaseModel.model_dump": own.dump,
+        "pydantic.BaseModel.model_validate": lambda cls, value, *a, **k: own.adapted(cls, value),
+        "pydantic.BaseModel.parse_obj": lambda cls, value: own.adapted(cls, value),
+        "pydantic.BaseModel.model_validate_json": lambda cls, text, *a, **k: own.of_json(cls, text),
+        "pydantic.BaseModel.parse_raw": lambda cls, text, *a, **k: own.of_json(cls, text),
         "pydantic.BaseModel.model_copy": own.copied,
     }.items():
         add[path] = Native(path.rsplit(".", 1)[1], cast(Any, run), machine)
@@ -134,6 +144,12 @@ class Pydantic:
         model = self._describe(cls, config | options, is_dataclass=False)
         for name in ("model_dump", "model_copy"):
             cls.namespace.setdefault(name, self.machine.library[f"pydantic.BaseModel.{name}"])
+        for name in ("model_validate", "model_validate_json", "parse_obj", "parse_raw"):
+            if cls.find(name) is MISSING:
+                cls.namespace[name] = Descriptor("class", self.machine.library[f"pydantic.BaseModel.{name}"])
+        for name in _OTHER:
+            if cls.find(name) is MISSING:
+                cls.namespace[name] = Unknown((f"pydantic.BaseModel.{name}",))
         cls.record = Record(model.fields, True, bool(config.get("frozen")), kind="model")
         if config.get("validate_assignment"):
             cls.record.validate = self._assigned
@@ -395,28 +411,34 @@ class Pydantic:
         """Return what checks values of any type."""
         machine = self.machine
 
-        def python(value: Any, **named: Any) -> Any:
-            return convert(self, kind if isinstance(kind, GuestClass) else None, kind, value, None)
-
-        def from_json(text: Any, **named: Any) -> Any:
-            if not isinstance(text, (str, bytes)):
-                return unknown_of(text, need="validate_json()")
-            try:
-                value = json.loads(text)
-            except ValueError as error:
-                return refuse(f"Invalid JSON: {error}")
-            return python(value)
-
         cls = GuestClass("TypeAdapter", (), {}, machine, "pydantic")
         cls.record_is_own = False  # type: ignore[attr-defined]
         held = Instance(cls)
-        held.attrs["validate_python"] = Native("validate_python", python, machine)
-        held.attrs["validate_json"] = Native("validate_json", from_json, machine)
+        held.attrs["validate_python"] = Native(
+            "validate_python", lambda value, **k: self.adapted(kind, value), machine
+        )
+        held.attrs["validate_json"] = Native(
+            "validate_json", lambda text, **k: self.of_json(kind, text), machine
+        )
         for name in ("dump_python", "dump_json"):
             held.attrs[name] = Native(
                 name, lambda *a, name=name, **k: unknown_of(need=f"TypeAdapter.{name}()"), machine
             )
         return held
+
+    def adapted(self, kind: Any, value: Any) -> Any:
+        """Return what a value becomes where a type is wanted."""
+        return convert(self, kind if isinstance(kind, GuestClass) else None, kind, value, None)
+
+    def of_json(self, kind: Any, text: Any) -> Any:
+        """Return what JSON becomes where a type is wanted."""
+        if not isinstance(text, (str, bytes)):
+            return unknown_of(text, need="validate_json()")
+        try:
+            value = json.loads(text)
+        except ValueError as error:
+            return refuse(f"Invalid JSON: {error}")
+        return self.adapted(kind, value)
 
     def dump(self, held: Any, **options: Any) -> Any:
         """Return the fields of an object as a dict."""
