@@ -96,6 +96,9 @@ def compare(release: Release, configs: Sequence[Config], found: Sequence[Any]) -
 def _compare(counted: Agreement, path: str, one: Any, held: Any, evaluator: Evaluator) -> None:
     if isinstance(held, Unknown):
         counted.unknown += 1
+    elif isinstance(one, list) and isinstance(held, list) and len(one) == len(held):
+        for part, own in zip(one, held, strict=True):
+            _compare(counted, path, part, own, evaluator)
     elif not isinstance(one, dict) or "class" not in one:
         ours = plain(held)
         if ours == one and type(ours) is type(one):
