@@ -111,7 +111,7 @@ def binary(op: ast.operator, left: Any, right: Any, call: Callable[..., Any]) ->
     if isinstance(left, External) or isinstance(right, External):
         if isinstance(op, ast.BitOr) and _is_type(left) and _is_type(right):
             return natively(function, left, right)
-        return unknown_of(need=f"{left if isinstance(left, External) else right}")
+        return unknown_of(need=repr(left if isinstance(left, External) else right))
     left, right = plain(left), plain(right)
     if _too_large(op, left, right):
         return Unknown(("a result too large to compute",))
@@ -246,7 +246,7 @@ def _ordered(op: ast.cmpop, left: Any, right: Any, call: Callable[..., Any]) -> 
                     return found.pop()
             return unknown_of(left, right)
     if isinstance(left, External) or isinstance(right, External):
-        return Unknown((f"{left if isinstance(left, External) else right}",))
+        return Unknown((repr(left if isinstance(left, External) else right),))
     if isinstance(left, Instance):
         found = left.cls.find(f"__{name}__")
         if found is not MISSING:

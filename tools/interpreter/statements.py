@@ -55,7 +55,23 @@ class Statements(Forks):
             if not raised.line:
                 raised.path, raised.line = self.frame.module.path, node.lineno
             raise
+        except Undecided as undecided:
+            found = self._unsettled(node, undecided)
         return found if isinstance(found, End) else NORMAL
+
+    def _unsettled(self, node: ast.stmt, undecided: Undecided) -> End | None:
+        """Go on behind a statement in which a native operation met an unknown value."""
+        self.doubts += 1
+        if isinstance(node, ast.Return):
+            return End("return", Unknown(undecided.needs))
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                self.assign(target, Unknown(undecided.needs))
+        elif isinstance(node, (ast.AnnAssign, ast.AugAssign)):
+            self.assign(node.target, Unknown(undecided.needs))
+        elif not isinstance(node, ast.Expr):
+            raise undecided
+        return None
 
     def _Expr(self, node: ast.Expr) -> None:
         if not isinstance(node.value, ast.Constant):
@@ -212,6 +228,9 @@ class Statements(Forks):
         outer, self.leaves = self.leaves, []
         try:
             found = self.truth(test)
+        except Undecided as undecided:
+            self.doubts += 1
+            found = Unknown(undecided.needs)
         finally:
             leaves, self.leaves = self.leaves, outer
         verdict = None if isinstance(found, Unknown) else bool(found)

@@ -170,7 +170,7 @@ def _either(left: Any, right: Any) -> Any:
     try:
         return typing.Union[left, right]  # noqa: UP007 - an expression, not an annotation
     except TypeError:
-        return External(f"{left} | {right}")
+        return External(f"{left!r} | {right!r}")
 
 
 class Marker(External):

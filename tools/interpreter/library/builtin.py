@@ -111,7 +111,7 @@ class Builtins:
     def do_callable(self, value: Any) -> Any:
         """Tell whether a value can be called."""
         if isinstance(value, (Unknown, External)):
-            return unknown_of(value, need=f"callable({value})")
+            return unknown_of(value, need=f"callable({value!r})")
         if isinstance(value, Instance):
             return value.cls.find("__call__") is not MISSING
         return callable(value)

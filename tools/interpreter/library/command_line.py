@@ -81,7 +81,7 @@ class ParserValue:
         if isinstance(kind, (Function, BoundMethod, Native, GuestClass, Instance)):
             given["type"] = self._type(kind)
         elif isinstance(kind, (Unknown, External)):
-            given["type"] = lambda text, kind=kind: unknown_of(kind, need=f"{kind}")
+            given["type"] = lambda text, kind=kind: unknown_of(kind, need=f"{kind!r}")
         action = given.get("action")
         if isinstance(action, Marker):
             action = self.substitutes.get(action, getattr(argparse, action.path.partition(".")[2], None))

@@ -11,6 +11,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, parse
 
 from tools.interpreter.library.surroundings import read
+from tools.interpreter.operators import DTYPES
 from tools.interpreter.plain import Device
 from tools.interpreter.values import External, GuestClass, GuestRaise, Instance, Native, Undecided, Unknown
 
@@ -45,6 +46,11 @@ def install(machine: Machine) -> None:
         deterministic if isinstance(deterministic, Unknown) else deterministic == "1"
     )
     add["torch.device"] = Device
+    for path, name in DTYPES.items():
+        bits = re.search(r"\d+", name)
+        if bits is not None or name == "bool":
+            add[f"{path}.itemsize"] = max(1, int(bits[0]) // 8) if bits is not None else 1
+            add[f"{path}.is_floating_point"] = name.startswith(("float", "bfloat"))
     add["pynvml.NVMLError"] = NVMLError
     for path, run in {
         "logging.disable": lambda *a: None,

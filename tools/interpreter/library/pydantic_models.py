@@ -25,6 +25,7 @@ from tools.interpreter.values import (
     Instance,
     Marker,
     Native,
+    Undecided,
     Unknown,
     unknown_of,
 )
@@ -240,8 +241,15 @@ class Pydantic:
         model = self.models[id(cls)]
         if held.cls is not cls and (own := self.model_of(held.cls)) is not None:
             model = own
-        self._before(model, held, args, kwargs)
-        self._after(model, held)
+        try:
+            self._before(model, held, args, kwargs)
+            self._after(model, held)
+        except Undecided as undecided:
+            self.machine.doubts += 1
+            for name in model.fields:
+                self.machine.store_plain(
+                    held, name, Unknown((*undecided.needs, f"how a {held.cls.name} is made"))
+                )
 
     def _before(self, model: Model, held: Instance, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         before = [v for v in model.of_models if v.mode == "before"]
