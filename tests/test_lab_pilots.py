@@ -154,7 +154,9 @@ async def test_facts_show_the_engine_of_one_and_the_unit_of_the_other(
     assert engine["package_root"] == f"{SITE}/vllm"
     assert seen["hardware"]["gpus"][0]["name"] == "NVIDIA GB10"
     other = await facts(ollama, tmp_path)
-    assert other["engines"] == [] and other["hardware"]["cpus"] == 8
+    (engine,) = other["engines"]
+    assert (engine["engine"], engine["unit"]) == ("ollama", "ollama.service")
+    assert other["hardware"]["cpus"] == 8
     (unit,) = other["services"]
     assert unit["unit"] == "ollama.service" and unit["exec_start"] == ["/usr/local/bin/ollama", "serve"]
     assert unit["limits"]["AllowedCPUs"] == "0-3"
