@@ -21,7 +21,6 @@ from tools.interpreter.values import (
     External,
     Function,
     GuestClass,
-    GuestRaise,
     Instance,
     Marker,
     Native,
@@ -439,4 +438,3 @@ def _any(found: Any) -> Any:
 
 
 __all__ = ["Auto", "Classes", "Parent", "linear"]
-_ = GuestRaise

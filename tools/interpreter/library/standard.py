@@ -5,12 +5,10 @@ from __future__ import annotations
 import ast
 import collections
 import collections.abc
-import dataclasses
 import datetime
 import enum
 import fnmatch
 import functools
-import importlib
 import io
 import ipaddress
 import itertools
@@ -341,6 +339,3 @@ class Standard:
             return unknown_of(name, need="importlib.import_module()")
         self.machine._require(name, None)
         return self.machine.module_or_symbol(name)
-
-
-_ = (importlib, dataclasses)
