@@ -18,7 +18,14 @@ from tools.artifacts import ArtifactStore
 from tools.contract import Host, ToolContext, ToolError, ToolSettings
 from tools.definitions import is_secret
 from tools.local import LocalHost
-from tools.process import ProcessFacts, _asked_through, effective_settings, forget_process, load_process
+from tools.process import (
+    ProcessFacts,
+    _asked_through,
+    described,
+    effective_settings,
+    forget_process,
+    load_process,
+)
 
 SERVER = """
 import http.server, json, sys
@@ -236,3 +243,10 @@ def test_the_schedulers_copy_comes_before_the_front_ends() -> None:
 )
 def test_secrets_are_told_by_name(name: str, secret: bool) -> None:
     assert is_secret(name) is secret
+
+
+@pytest.mark.parametrize("left", [{}, {"cmdline": b"", "stat": b""}])
+async def test_a_process_that_ends_while_it_is_read_is_said_to_have_ended(left: dict[str, bytes]) -> None:
+    records = {"mains": b" 42", "pid": b"42", "engine": b"sglang", "exe": b"", **left}
+    with pytest.raises(ToolError, match="process 42 on here ended while it was looked at"):
+        await described(LocalHost("here"), None, records, ["exe", "cwd", "environ"])

@@ -134,9 +134,13 @@ def _facts(host: str, pid: int | None, records: Mapping[str, bytes], denied: lis
             f"no process of an inference engine is visible on {host}: it may be down, or hidden from this "
             "account; call facts for units and processes, or give an absolute path"
         )
+    found = int(_text(records, "pid"))
+    if not records.get("cmdline"):  # it may end between being found and being read
+        raise ToolError(
+            f"process {found} on {host} ended while it was looked at; call facts for what runs now"
+        )
     argv = tuple(part.decode("utf-8", "replace") for part in records["cmdline"].rstrip(b"\0").split(b"\0"))
     engine = engine_of(argv)
-    found = int(_text(records, "pid"))
     if engine is None:
         raise ToolError(f"process {found} on {host} is not an inference engine: {' '.join(mask(argv))[:120]}")
     effective, notes = _server_answer(_text(records, "server_info"))
