@@ -17,7 +17,7 @@ from agent.surfaces.options import (
 )
 
 if TYPE_CHECKING:
-    from agent.surfaces.opening import OpenOptions
+    from agent.surfaces.open_options import OpenOptions
 
 app = typer.Typer(add_completion=False)
 
@@ -40,7 +40,7 @@ def baseline(
     """Let a plain shell agent work on a host, for comparison: no guards, no policy, no approvals."""
     import asyncio
 
-    from agent.surfaces.opening import OpenOptions
+    from agent.surfaces.open_options import OpenOptions
 
     options = OpenOptions(host=host, mode=mode.value, model=model, base_url=base_url, max_turns=max_turns)
     row = asyncio.run(_run(options, symptom))

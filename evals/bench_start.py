@@ -22,6 +22,7 @@ def one() -> None: "Do nothing."
 app()
 """
 _HEAVY = ("langgraph", "openai", "asyncssh", "tree_sitter", "re2", "rich.live", "yaml", "httpx2")
+_HEAVY += ("pydantic", "asyncio", "sqlite3", "agent.config")
 
 
 def main() -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 from collections.abc import Callable
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agent.surfaces.opening import OpenOptions
+from agent.surfaces.open_options import OpenOptions
 from agent.surfaces.options import (
     ApproveOption,
     HostArgument,
@@ -69,6 +68,8 @@ def record(
 
     Example: leadline record lab:kimi-k26-pp8 "PP8 decode is slow: 24 tok/s, GPUs at 85 W of 600 W"
     """
+    import asyncio
+
     from agent.errors import ExitCode
 
     options = RecordOptions(

@@ -20,7 +20,8 @@ from agent.events import Ended, Live, Started
 from agent.models.select import model_of
 from agent.state import Change, Conclusion
 from agent.surfaces.approving import decide, refuse_unattended
-from agent.surfaces.opening import OpenOptions, give_back, open_hosts, resume, settings_of, start
+from agent.surfaces.open_options import OpenOptions
+from agent.surfaces.opening import give_back, open_hosts, resume, settings_of, start
 from agent.surfaces.targets import say
 from agent.surfaces.wrapping import wrapped
 

@@ -16,7 +16,7 @@ from agent.models.select import PLAYBOOK, model_of
 from agent.surfaces import opening
 from agent.surfaces.conversation import Conversation
 from agent.surfaces.input_line import Lines, PipedLines, TypedLines
-from agent.surfaces.opening import OpenOptions
+from agent.surfaces.open_options import OpenOptions
 from agent.surfaces.screen import Screen, WholeLines
 from agent.surfaces.slash import names
 from agent.surfaces.targets import is_fresh, release, say

@@ -125,7 +125,7 @@ def chat(
     Example: leadline chat gpu1 --model NAME --base-url http://gpu1:30000/v1
     """
     from agent.surfaces.chat import run
-    from agent.surfaces.opening import OpenOptions
+    from agent.surfaces.open_options import OpenOptions
 
     run(
         OpenOptions(

@@ -31,6 +31,8 @@ def main() -> None:
 
     try:
         app()
+    except SystemExit:  # how every command ends; what follows loads more to look at an error
+        raise
     except LeadlineError as error:
         _fail(str(error), error.exit_code)
     except KeyboardInterrupt:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,7 @@ from agent.config import Settings, load_settings
 from agent.errors import UsageError
 from agent.models import Model
 from agent.models.select import PLAYBOOK, model_of
-from agent.state import Mode
+from agent.surfaces.open_options import OpenOptions
 from agent.surfaces.targets import is_fresh, is_lab, open_host, release
 from tools.contract import Host
 
@@ -23,22 +22,6 @@ if TYPE_CHECKING:
 
 OWNED = "started-host"
 """File in a session's folder that names the host started for it, for `--resume` and for its end."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenOptions:
-    """Hold the flags that say where a session works, by which model, and what it may do."""
-
-    host: str
-    resume: str | None = None
-    mode: Mode = "read-only"
-    model: str | None = None
-    base_url: str | None = None
-    allow_load: bool | None = None
-    allow_in_flight: bool = False
-    send_rg: bool = False
-    max_turns: int | None = None
-    timeout_s: float | None = None
 
 
 def settings_of(options: OpenOptions) -> Settings:
