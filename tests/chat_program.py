@@ -13,7 +13,7 @@ from agent.models import ToolSchema
 from agent.session import Session
 from agent.state import AssistantTurn, Message, Mode
 from agent.surfaces import chat, opening
-from agent.surfaces.opening import OpenOptions
+from agent.surfaces.open_options import OpenOptions
 from tests.scripted_parts import (
     EVIDENCE,
     HYPOTHESIS,
