@@ -21,8 +21,9 @@ def root() -> None: "An empty program."
 def one() -> None: "Do nothing."
 app()
 """
-_HEAVY = tuple(
-    "langgraph openai asyncssh tree_sitter re2 rich.live yaml httpx2 pydantic asyncio sqlite3 agent.config".split()
+_HEAVY = (
+    *("langgraph", "openai", "asyncssh", "tree_sitter", "re2", "rich.live", "yaml", "httpx2"),
+    *("pydantic", "asyncio", "sqlite3", "agent.config"),
 )
 
 
