@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+pytest_plugins = ["threat_table"]
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let snapshots be written anew: ``pytest tests/test_snapshots.py --renew-snapshots``."""
