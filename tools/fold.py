@@ -43,9 +43,24 @@ class Line:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Log:
+    """Hold what a log says whatever is looked for in it: its lines, its starts, its decode lines."""
+
+    lines: Sequence[Line]
+    starts: list[dict[str, Any]]
+    decode: list[dict[str, Any]]
+
+
 def read(text: str) -> list[Line]:
     """Return the lines of a log, without blank ones and journalctl's own remarks (``-- ... --``)."""
     return list(_lines(text))
+
+
+def log(text: str) -> Log:
+    """Read a log once for all that may be asked of it."""
+    lines = read(text)
+    return Log(lines, starts(lines), decode_rows(lines))
 
 
 def is_empty(text: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Callable
@@ -17,10 +18,11 @@ from tools.contract import HostArgs, Outcome, Result, Tool, ToolContext, ToolErr
 from tools.fold import Line
 
 if TYPE_CHECKING:
-    from tools.contract import ArtifactRef
+    from tools.contract import ArtifactRef, Host
 
 _HEAD = 2 << 20
 _TAIL = 6 << 20
+_LOGS_KEPT = 4
 _MARK = b"\n\x01cut\x01\n"
 _HINTS = (
     "insufficient permissions",
@@ -127,12 +129,13 @@ def _finder(pattern: str) -> Span:
     import re2
 
     try:
-        compiled = re2.compile(pattern)
+        compiled, of_bytes = re2.compile(pattern), re2.compile(pattern.encode())
     except re2.error as error:
         raise ToolError(f"pattern is not RE2 syntax: {error}") from error
 
     def span(text: str) -> tuple[int, int] | None:
-        found = compiled.search(text)
+        # Where a character is a byte the offsets are the same, and nothing has to be counted.
+        found = of_bytes.search(text.encode()) if text.isascii() else compiled.search(text)
         return found.span() if found else None
 
     return span
@@ -192,8 +195,35 @@ def _limits(args: Args, read: Read, lines: int) -> list[str]:
     return why
 
 
-def _view(ctx: ToolContext, args: Args, read: Read, ref: ArtifactRef, clean: str) -> dict[str, Any]:
-    lines = fold.read(clean)
+def _log(ctx: ToolContext, sha256: str) -> fold.Log:
+    """Return a stored log as read; the newest few stay, for one turn asks several things of the same log."""
+    kept: dict[str, fold.Log] = ctx.cache.setdefault("journal:logs", {})
+    log = kept.pop(sha256, None) or fold.log(ctx.store.get(sha256).decode("utf-8", "replace"))
+    kept[sha256] = log
+    for oldest in list(kept)[:-_LOGS_KEPT]:
+        del kept[oldest]
+    return log
+
+
+async def _taken(ctx: ToolContext, host: Host, words: list[str]) -> Result:
+    """Read a log on its host; calls of one turn that ask for the same one wait for the same answer."""
+    on_the_way: dict[tuple[str, ...], asyncio.Future[Result]] = ctx.cache.setdefault("journal:reads", {})
+    key = (host.name, *words)
+    if first := on_the_way.get(key):
+        await asyncio.wait([first])
+        if not first.cancelled():
+            return first.result()
+    task = asyncio.ensure_future(host.exec(words, timeout_s=60.0, max_bytes=_HEAD + _TAIL + 4096, retry=True))
+    on_the_way[key] = task
+    try:
+        return await task
+    finally:
+        on_the_way.pop(key, None)
+
+
+def _view(ctx: ToolContext, args: Args, read: Read, ref: ArtifactRef) -> dict[str, Any]:
+    log = _log(ctx, ref.sha256)
+    lines = log.lines
     span = _finder(args.pattern) if args.pattern else None
     matching = [line for line in lines if span(line.text)] if span else lines
     groups = fold.fold(matching, span) if args.fold else [[line] for line in matching[-args.last :]]
@@ -209,10 +239,10 @@ def _view(ctx: ToolContext, args: Args, read: Read, ref: ArtifactRef, clean: str
         "complete": not why or (len(why) == 1 and why[0].startswith("read from a file")),
         "why_incomplete": why,
         "not_permitted": [f"log of {_scope(args, read)}: {read.errors[:200]}"] if read.denied else [],
-        "starts": fold.starts(lines),
+        "starts": log.starts,
     }
-    if decode := fold.decode_rows(lines):
-        view["decode"] = decode[:12]
+    if log.decode:
+        view["decode"] = log.decode[:12]
     budget = ctx.settings.view_chars - len(json.dumps(view, ensure_ascii=False)) - 200
     view["shown"], left = _shown(groups, span, max(budget, 600))
     if left:
@@ -227,7 +257,7 @@ async def run(ctx: ToolContext, args: Args) -> dict[str, Any]:
     host = ctx.host(args.host)
     if args.pattern:
         _finder(args.pattern)  # a wrong pattern is said before anything is read
-    result = await host.exec(argv(args), timeout_s=60.0, max_bytes=_HEAD + _TAIL + 4096, retry=True)
+    result = await _taken(ctx, host, argv(args))
     if result.outcome != "exited" and not result.stdout.total:
         raise ToolError(f"the log of {host.name} could not be read: {result.outcome} {result.detail}".strip())
     read = understand(result)
@@ -243,7 +273,7 @@ async def run(ctx: ToolContext, args: Args) -> dict[str, Any]:
         path=path if path.startswith("/") else None,
         complete=read.complete and not read.denied,
     )
-    return _view(ctx, args, read, ref, ctx.store.get(ref.sha256).decode("utf-8", "replace"))
+    return _view(ctx, args, read, ref)
 
 
 TOOL = Tool(
