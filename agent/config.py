@@ -14,7 +14,9 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from agent.audit_settings import AuditSettings
 from agent.errors import UsageError
+from agent.roles import ApprovalSettings
 from tools.contract import ToolSettings
 
 
@@ -84,7 +86,9 @@ class Settings(BaseSettings):
     experiment_requests: int = Field(default=1, ge=1, le=64, description="Per unit of concurrency and run.")
     experiment_tokens: int = Field(default=64, ge=2, le=4096, description="Output tokens of each request.")
     experiment_max_s: float = Field(default=1800.0, gt=0, description="A longer measurement is given up.")
+    approvals: ApprovalSettings = Field(default_factory=ApprovalSettings)
     tools: ToolSettings = Field(default_factory=ToolSettings)
+    audit: AuditSettings = Field(default_factory=AuditSettings)
 
     @classmethod
     def settings_customise_sources(
