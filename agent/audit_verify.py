@@ -117,7 +117,9 @@ def _check_head(folder: Path, verdict: Verdict, hashes: dict[int, str]) -> None:
 
 def _cut(folder: Path, head: Tip, last: int) -> str:
     gone = f"record {head.seq} is" if head.seq == last + 1 else f"records {last + 1} to {head.seq} are"
-    why = "" if last < head.synced else "; none of them had waited for the disk, so a power cut can do that too"
+    why = (
+        "" if last < head.synced else "; none of them had waited for the disk, so a power cut can do that too"
+    )
     return f"{folder / CURRENT}: {gone} gone: cut at the end{why}"
 
 

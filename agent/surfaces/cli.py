@@ -47,6 +47,8 @@ app.add_typer(sessions, name="sessions")
 app.add_typer(cases, name="cases")
 app.add_typer(playbooks, name="playbooks")
 app.add_typer(config, name="config")
+audit = typer.Typer(no_args_is_help=True, help="What was done on hosts: sealed records, and their check.")
+app.add_typer(audit, name="audit")
 
 
 @app.callback()
@@ -333,3 +335,34 @@ def config_show(json_: JsonOption = False) -> None:
     from agent.surfaces.records import show_config
 
     show_config(as_json=json_)
+
+
+@audit.command("verify")
+def audit_verify(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="A file or folder of an audit; default: ours.")
+    ] = None,
+    json_: JsonOption = False,
+) -> None:
+    """Check the audit: exit 1 with the first record that was edited, deleted, moved or cut off.
+
+    Example: leadline audit verify --json
+    """
+    from agent.surfaces.audit_command import verify
+
+    verify(file, as_json=json_)
+
+
+@audit.command("show")
+def audit_show(
+    host: Annotated[str | None, typer.Option(help="Only records of this host.")] = None,
+    since: Annotated[str | None, typer.Option(metavar="TIME", help="30m, 2h, 7d, or an ISO date.")] = None,
+    json_: JsonOption = False,
+) -> None:
+    """Print what was done on hosts and decided about changes, oldest first.
+
+    Example: leadline audit show --host gpu1 --since 2h
+    """
+    from agent.surfaces.audit_command import show
+
+    show(host, since, as_json=json_)
