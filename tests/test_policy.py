@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,28 +17,47 @@ from tools.policy_rules import Rule, rules_by_name, table
 DATA = Path(__file__).parent / "data"
 
 
+REFERENCE = re.compile(
+    r"CVE-\d{4}-\d{4,}|GHSA(-[0-9a-z]{4}){3}|gtfobins:[A-Za-z0-9_.+-]+#[a-z-]+|CWE-\d+|attack:T\d{4}(\.\d{3})?"
+    r"|bash-manual/[A-Za-z0-9_-]+|man:[a-z0-9-]+(\.\d)?|tracebit:gemini-cli-allow-list"
+)
+
+
 def corpus(name: str) -> Iterator[str]:
+    """Return the commands of a corpus: whole lines, or the first column."""
     for line in (DATA / name).read_text().splitlines():
-        if line and not line.startswith("#"):
-            escaped = line.startswith("py:")
-            yield line[3:].encode("ascii").decode("unicode_escape") if escaped else line
+        if line and not line.startswith("# "):
+            text, _, _ = line.partition("\t")
+            yield text[3:].encode("ascii").decode("unicode_escape") if text.startswith("py:") else text
 
 
-def test_read_only_commands_are_allowed() -> None:
+@pytest.mark.threat(18)
+def test_read_only_commands_are_allowed(record_property: Callable[[str, object], None]) -> None:
     commands = list(corpus("policy_allow.txt"))
+    record_property("cases", len(commands))
     refused = [command for command in commands if judge(command).verdict != "allow"]
     assert len(commands) >= 300
     assert 1 - len(refused) / len(commands) >= 0.95, refused
 
 
-def test_no_trick_is_allowed() -> None:
-    commands = list(corpus("policy_refuse.txt"))
-    assert len(commands) >= 300
+@pytest.mark.threat(18)
+def test_no_trick_is_allowed(record_property: Callable[[str, object], None]) -> None:
+    commands = list(corpus("policy_refuse.tsv"))
+    record_property("cases", len(commands))
     assert [command for command in commands if judge(command).verdict == "allow"] == []
 
 
+def test_every_trick_has_its_reference() -> None:
+    rows = [line.split("\t") for line in (DATA / "policy_refuse.tsv").read_text().splitlines()]
+    rows = [row for row in rows if not row[0].startswith("# ")]
+    assert [row for row in rows if len(row) != 3 or not REFERENCE.fullmatch(row[1]) or not row[2]] == []
+    published = [row for row in rows if row[1].startswith(("CVE-", "GHSA-", "gtfobins:"))]
+    assert len(published) >= 300
+    assert len({row[1] for row in published}) >= 100
+
+
 def test_the_corpora_hold_no_line_twice() -> None:
-    for name in ("policy_allow.txt", "policy_refuse.txt"):
+    for name in ("policy_allow.txt", "policy_refuse.tsv"):
         commands = list(corpus(name))
         assert len(commands) == len(set(commands))
 
