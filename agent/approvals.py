@@ -1,26 +1,38 @@
 """Bind an approval to one exact plan: single use, expiring, checked again right before acting.
 
-The digest covers every field of the plan, its expiry among them. A decision is on the disk before anything
-goes on, so that a death between the two asks nobody twice and runs nothing twice.
+The store (`agent/approvals_store.py`) holds what was decided, for all surfaces; the thread's transcript holds
+what was asked and what the run took of it. A decision is in the store first: a death between the two asks
+nobody twice. A run uses it after its intent to apply is in the transcript, by one atomic step from `approved`
+to `used`: a death between the two runs nothing twice. Neither file alone lets anything run: a decision that
+stands in the transcript only, or in the store under another digest, is no decision.
 """
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from pydantic import ValidationError
 
-from agent.errors import UsageError
-from agent.events import ApprovalAsked, ApprovalGiven
+from agent.approvals_decide import Decision, decide, stale, take_back
+from agent.approvals_policy import policy_digest
+from agent.approvals_record import ApprovalRecord, ApprovalRefused, id_of
+from agent.approvals_store import ApprovalStore
+from agent.events import ApprovalAsked, ApprovalGiven, ApprovalVoided
 from agent.investigation import Investigation
+from agent.roles import at_terminal, owner_of, refusal
 from agent.state import Change, Record
 from agent.trials import Trial
+from tools.contract import ToolError
 from tools.service_types import ChangePlan
+
+__all__ = ["Approval", "ApprovalRefused"]
+
+VOID = {"decision": "void", "digest": ""}
 
 
 class Approval(Record):
-    """Hold a person's decision on the plan with this digest."""
+    """Hold the decision of the person at the terminal on the plan with this digest."""
 
     change: str
     digest: str
@@ -29,27 +41,32 @@ class Approval(Record):
     reason: str = ""
 
 
-class ApprovalRefused(UsageError):
-    """Report a decision that fits no plan that waits for one."""
-
-
-def ask(work: Investigation, interrupt: str) -> ApprovalAsked:
-    """Record that the open plan waits for a person, once."""
+def decided(work: Investigation, interrupt: str) -> dict[str, str] | None:
+    """Return the decision on the plan that waits, for its interrupt; ask for it when there is none yet."""
     trial = work.trials.open
-    assert trial is not None  # only the review of a plan interrupts
-    if trial.asked is None or trial.asked.interrupt != interrupt:
-        work.transcript.append(
-            ApprovalAsked(
-                turn=work.history.last_turn,
-                change=trial.made.change,
-                digest=trial.made.digest,
-                interrupt=interrupt,
-                expires_at=trial.plan.expires_at,
-            ),
-            durable=True,
-        )
-    assert trial.asked is not None  # the fold has just taken it in
-    return trial.asked
+    if trial is not None and trial.given is not None:
+        return {"decision": trial.given.decision, "digest": trial.given.digest}
+    if trial is None or trial.void is not None:
+        return VOID
+    try:
+        _ask(work, trial, interrupt)
+        record = _stored(work, trial)
+    except ValidationError:
+        void(work, trial, "the recorded plan is damaged")
+        return VOID
+    except ApprovalRefused as error:
+        void(work, trial, error.what)
+        return VOID
+    if record.state in ("approved", "denied"):
+        given = _take(work, record)
+        return {"decision": given.decision, "digest": given.digest}
+    state, why = record.state, record.reason or record.state
+    if state == "waiting":
+        if (end := stale(work.settings, record, datetime.now(UTC))) is None:
+            return None
+        state, why = end
+    void(work, trial, "nobody decided before it expired" if state == "expired" else why)
+    return VOID
 
 
 def waiting(work: Investigation) -> ApprovalAsked | None:
@@ -58,8 +75,17 @@ def waiting(work: Investigation) -> ApprovalAsked | None:
     return trial.asked if trial and trial.given is None and trial.void is None else None
 
 
+def open_elsewhere(work: Investigation) -> bool:
+    """Tell whether what waits is still open; another process may have decided it."""
+    trial = work.trials.open
+    try:
+        return trial is None or _stored(work, trial).state == "waiting"
+    except ApprovalRefused:
+        return False
+
+
 def give(work: Investigation, approval: Approval, now: datetime | None = None) -> ApprovalGiven:
-    """Record a decision; raise `ApprovalRefused` when it is for another plan, late, or a second one."""
+    """Take the decision of the person at the terminal; raise `ApprovalRefused` when it does not count."""
     trial = work.trials.by_change.get(approval.change)
     if trial is None or trial.closed:
         raise ApprovalRefused(f"nothing waits for an approval of {approval.change}", do="propose it first")
@@ -73,16 +99,23 @@ def give(work: Investigation, approval: Approval, now: datetime | None = None) -
             f"{trial.made.digest[:12]})",
             do="look at the plan that waits now",
         )
-    if approval.decision == "approved" and (now or datetime.now(UTC)) >= trial.asked.expires_at:
-        raise ApprovalRefused(f"the plan of {approval.change} has expired", do="go on: it is planned anew")
-    given = ApprovalGiven(turn=work.history.last_turn, **approval.model_dump())
-    stored = work.transcript.append(given, durable=True)
-    assert isinstance(stored, ApprovalGiven)  # what was appended, stamped
-    return stored
+    decision = Decision(
+        approval=_id(work, trial),
+        digest=approval.digest,
+        decision=approval.decision,
+        by=at_terminal(approval.by),
+        reason=approval.reason,
+    )
+    return _take(work, decide(work.settings, decision, now=now))
 
 
 def problem(
-    trial: Trial, change: Change, host_key: str | None, approved: str, now: datetime | None = None
+    work: Investigation,
+    trial: Trial,
+    change: Change,
+    host_key: str | None,
+    approved: str,
+    now: datetime | None = None,
 ) -> str | None:
     """Return why an approved plan may not be carried out now; None when all of it still holds."""
     try:
@@ -96,11 +129,130 @@ def problem(
         return "the plan is not the one that was approved"
     if trial.actions:
         return "the approval was used already"
-    if (now or datetime.now(UTC)) >= plan.expires_at:
+    at = now or datetime.now(UTC)
+    if at >= plan.expires_at:
         return "the plan has expired"
     if host_key != plan.host_key:
         return "the host shows another key than the plan was made for"
-    return None if _is_of(plan, change) else "the plan is for another change"
+    if not _is_of(plan, change):
+        return "the plan is for another change"
+    try:
+        return _unfit(work, trial, _stored(work, trial), at)
+    except ApprovalRefused as error:
+        return error.what
+
+
+def claim(work: Investigation, trial: Trial) -> None:
+    """Use the approval, once for all processes; raise `ToolError` when it may not be used any more."""
+    with ApprovalStore(work.settings.state_dir).writing() as stored:
+        try:
+            record = stored.get(_id(work, trial))
+        except ApprovalRefused as error:
+            raise ToolError(error.what) from error
+        if (why := _unfit(work, trial, record, datetime.now(UTC))) is not None:
+            raise ToolError(why)
+        stored.move(record.model_copy(update={"state": "used"}))
+
+
+def void(work: Investigation, trial: Trial, why: str) -> None:
+    """Record, in the store and then in the thread, that a plan and its approval do not hold any more."""
+    withdraw(work, trial, why)
+    event = ApprovalVoided(
+        turn=work.history.last_turn, change=trial.made.change, digest=trial.made.digest, why=why
+    )
+    work.transcript.append(event, durable=True)
+
+
+def withdraw(work: Investigation, trial: Trial, why: str) -> None:
+    """Take an approval back that waits, or was given and not used; the thread says why in its own way."""
+    if trial.asked is not None:
+        expired = datetime.now(UTC) >= trial.asked.expires_at
+        take_back(work.settings, _id(work, trial), why, state="expired" if expired else "voided")
+
+
+def _ask(work: Investigation, trial: Trial, interrupt: str) -> None:
+    """Record that the open plan waits for a person, once in the thread and once in the store."""
+    plan = trial.plan
+    valid = timedelta(seconds=work.settings.approvals.expires_s)
+    if trial.asked is None or trial.asked.interrupt != interrupt:
+        work.transcript.append(
+            ApprovalAsked(
+                turn=work.history.last_turn,
+                change=trial.made.change,
+                digest=trial.made.digest,
+                interrupt=interrupt,
+                expires_at=min(plan.expires_at, plan.created_at + valid),
+            ),
+            durable=True,
+        )
+    assert trial.asked is not None  # the fold has just taken it in
+    started = work.history.started
+    record = ApprovalRecord(
+        id=_id(work, trial),
+        thread=_thread(work),
+        change=trial.made.change,
+        digest=trial.made.digest,
+        host=plan.host,
+        host_key=plan.host_key,
+        unit=plan.unit,
+        setting=plan.setting,
+        requester=(started.requester if started else None) or at_terminal(),
+        risk=_risk(plan),
+        policy_digest=policy_digest(work.settings),
+        created_at=datetime.now(UTC),
+        expires_at=trial.asked.expires_at,
+    )
+    with ApprovalStore(work.settings.state_dir).writing() as stored:
+        stored.add(record)
+
+
+def _risk(plan: ChangePlan) -> list[str]:
+    known = plan.running_requests is not None and plan.queued_requests is not None
+    busy = (plan.running_requests or 0) + (plan.queued_requests or 0)
+    rows = [f"{busy} requests in flight" if known else "how many requests are in flight is not known"]
+    return [*plan.blast_radius, *rows, f"{plan.restarts_needed} restarts at most"]
+
+
+def _take(work: Investigation, record: ApprovalRecord) -> ApprovalGiven:
+    """Record in the thread what the store says was decided."""
+    assert record.decided_by is not None  # approved or denied, so by somebody
+    given = ApprovalGiven(
+        turn=work.history.last_turn,
+        change=record.change,
+        digest=record.digest,
+        decision="approved" if record.state == "approved" else "denied",
+        by=record.decided_by.label(),
+        reason=record.reason,
+    )
+    stored = work.transcript.append(given, durable=True)
+    assert isinstance(stored, ApprovalGiven)  # what was appended, stamped
+    return stored
+
+
+def _unfit(work: Investigation, trial: Trial, record: ApprovalRecord, now: datetime) -> str | None:
+    """Return why the stored approval does not let the plan of a trial run now."""
+    wanted = (_thread(work), trial.made.change, trial.made.digest, trial.plan.digest(), trial.plan.host)
+    if wanted != (record.thread, record.change, record.digest, record.digest, record.host):
+        return "the plan is not the one that was approved"
+    if record.state != "approved" or record.decided_by is None:
+        return f"its approval is {record.state}{': ' + record.reason if record.reason else ''}"
+    if (end := stale(work.settings, record, now)) is not None:
+        return end[1]
+    owner = owner_of(work.settings.state_dir)
+    return refusal(work.settings.approvals, record.decided_by, record.requester, owner=owner, approves=True)
+
+
+def _stored(work: Investigation, trial: Trial) -> ApprovalRecord:
+    return ApprovalStore(work.settings.state_dir).get(_id(work, trial))
+
+
+def _id(work: Investigation, trial: Trial) -> str:
+    return id_of(_thread(work), trial.made.change, trial.made.digest)
+
+
+def _thread(work: Investigation) -> str:
+    assert work.history.started is not None  # a transcript begins with it
+    return work.history.started.thread
 
 
 def _is_of(plan: ChangePlan, change: Change) -> bool:

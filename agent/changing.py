@@ -14,10 +14,10 @@ from langgraph.runtime import Runtime
 from langgraph.types import interrupt
 
 from agent.actions import ProposeChangeArgs
-from agent.approvals import problem
+from agent.approvals import problem, void
 from agent.calls import finish, start, validated
 from agent.events import ChangeMoved, Event, PlanMade
-from agent.experiment import Experiment, void
+from agent.experiment import Experiment
 from agent.host_lock import host_lock
 from agent.investigation import Investigation
 from agent.measuring import MEASURE
@@ -65,7 +65,7 @@ async def _carry_out(work: Investigation, trial: Trial, approved: str) -> None:
         return
     host = work.hosts.get(change.host)
     if not trial.actions:
-        why = problem(trial, change, host.key_fingerprint if host else None, approved)
+        why = problem(work, trial, change, host.key_fingerprint if host else None, approved)
         if why is not None:
             void(work, trial, why)
             return

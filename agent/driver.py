@@ -6,7 +6,6 @@ import os
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +17,8 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.runtime import RunControl
 from langgraph.types import Command, Durability
-from pydantic import ValidationError
 
-from agent.approvals import ask
-from agent.experiment import void
+from agent.approvals import decided
 from agent.graph import Graph, build
 from agent.investigation import Investigation
 from agent.state import GraphState
@@ -46,28 +43,10 @@ async def drive(work: Investigation, folder: Path, control: RunControl, *, spoke
         while True:
             await graph.ainvoke(entry, config, context=work, durability=durability, control=control)
             waits = (await graph.aget_state(config)).interrupts
-            decision = _decision(work, waits[0].id) if waits else None
+            decision = decided(work, waits[0].id) if waits else None
             if decision is None:
                 return
             entry = Command(resume={waits[0].id: decision})
-
-
-def _decision(work: Investigation, interrupt: str) -> dict[str, str] | None:
-    """Return the recorded decision on the plan that waits, ask for it when there is none yet."""
-    trial = work.trials.open
-    if trial is not None and trial.given is not None:
-        return {"decision": trial.given.decision, "digest": trial.given.digest}
-    if trial is None or trial.void is not None:
-        return {"decision": "void", "digest": ""}
-    try:
-        asked = ask(work, interrupt)
-    except ValidationError:
-        void(work, trial, "the recorded plan is damaged")
-        return {"decision": "void", "digest": ""}
-    if datetime.now(UTC) < asked.expires_at:
-        return None
-    void(work, trial, "nobody decided before it expired")
-    return {"decision": "void", "digest": ""}
 
 
 @asynccontextmanager

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter
 
+from agent.roles import Person
 from agent.state import (
     Change,
     ClaimCheck,
@@ -67,6 +68,9 @@ class Started(EventBase):
     budget: dict[str, float] = Field(default_factory=dict)
     prompts: dict[str, str] = Field(
         default_factory=dict, description="Prompt file name, or tool:NAME for a tool's schema, to sha256."
+    )
+    requester: Person | None = Field(
+        default=None, description="Who asked for it from elsewhere; null: the user at the terminal."
     )
 
 
@@ -222,6 +226,16 @@ class ActionFinished(EventBase):
     detail: str = ""
 
 
+class UndoAsked(EventBase):
+    """Record that a person wants a kept change taken back, which this thread is for."""
+
+    type: Literal["undo_asked"] = "undo_asked"
+    thread: str = Field(description="Thread in which the change was kept.")
+    change: str = Field(description="The change there.")
+    plan: dict[str, Any] = Field(description="The plan that was kept.")
+    by: str
+
+
 class Measured(EventBase):
     """Record a measurement of a service, before or after a change."""
 
@@ -287,6 +301,7 @@ Event = Annotated[
     | ApprovalVoided
     | ActionStarted
     | ActionFinished
+    | UndoAsked
     | Measured
     | Judged
     | BudgetUsed

@@ -15,13 +15,12 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final, Literal
 
-from agent.approvals import problem
+from agent.approvals import claim, problem, void, withdraw
 from agent.calls import finish, tool_context
 from agent.events import (
     ActionFinished,
     ActionOutcome,
     ActionStarted,
-    ApprovalVoided,
     ChangeMoved,
     Event,
     Judged,
@@ -113,7 +112,7 @@ class Experiment:
         """Measure the state before; return why the approval does not hold any more, as of now."""
         if "baseline" not in self.trial.measured:
             await self._baseline()
-        return problem(self.trial, self.change, self.host.key_fingerprint, approved)
+        return problem(self.work, self.trial, self.change, self.host.key_fingerprint, approved)
 
     async def _baseline(self) -> None:
         now = await self.work.ports.observe(self.host, self.plan.port)
@@ -156,6 +155,7 @@ class Experiment:
         assert given is not None  # its absence was found before
         action = self._start("apply", [self._moved("approved")])
         try:
+            claim(self.work, self.trial)
             done = await self.work.ports.service.apply(self.host, self.plan, given.digest, self.ctx.progress)
         except ToolError as error:
             self._finish(action, "refused", str(error))
@@ -168,6 +168,7 @@ class Experiment:
 
     async def _reconcile(self) -> Standing:
         """Ask the host how the plan stands, and close the step that has no recorded end by the answer."""
+        withdraw(self.work, self.trial, "the run that was to use it died")
         standing = await self._standing()
         if standing.state == "none":
             standing = await self._given_up()
@@ -353,14 +354,6 @@ class Experiment:
             (ref for ref in refs if ref.handle.startswith(f"{name}.")),
             key=lambda ref: int(ref.handle.rpartition(".")[2]),
         )
-
-
-def void(work: Investigation, trial: Trial, why: str) -> None:
-    """Record that a plan and its approval do not hold any more."""
-    event = ApprovalVoided(
-        turn=work.history.last_turn, change=trial.made.change, digest=trial.made.digest, why=why
-    )
-    work.transcript.append(event, durable=True)
 
 
 def _applied(finished: ActionFinished | None) -> bool:

@@ -79,7 +79,9 @@ def _entry(text: str) -> str:
             if not _SLACK_TEAM.fullmatch(team):
                 raise ValueError(f"{text!r}: {team!r} is no team id of Slack (T... or E...)")
             if not _SLACK_USER.fullmatch(user):
-                raise ValueError(f"{text!r}: {user!r} is no user id of Slack (U... or W...); names do not count")
+                raise ValueError(
+                    f"{text!r}: {user!r} is no user id of Slack (U... or W...); names do not count"
+                )
         case "http":
             if not _WORD.fullmatch(user) or (team and not _WORD.fullmatch(team)):
                 raise ValueError(f"{text!r}: team and user are words without blanks")
@@ -133,7 +135,7 @@ class ApprovalSettings(BaseModel):
     )
     requester_may_approve: bool | None = Field(
         default=None,
-        description="May whoever asked for an investigation approve its changes? Default: at the terminal only.",
+        description="May who asked for an investigation approve its changes? Default: at a terminal only.",
     )
     expires_s: float = Field(
         default=1800.0, gt=0, le=86_400, description="A plan that nobody decided on, or used, is void then."

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent import threads
-from agent.approvals import Approval, give, waiting
+from agent.approvals import Approval, give, open_elsewhere, waiting, withdraw
 from agent.budget import Limits
 from agent.calls import refuse
 from agent.config import Settings, pin_libraries
@@ -22,6 +22,7 @@ from agent.investigation import Investigation, schemas_of
 from agent.messages import Messages
 from agent.models import TOOL_PREFIX, Model, schema_digest
 from agent.ports import Ports
+from agent.roles import Person
 from agent.state import Change, Mode
 from agent.transcript import Transcript
 from prompts.render import digest, render
@@ -65,8 +66,9 @@ class Session:
         redact: Redactor | None = None,
         ports: Ports | None = None,
         recorded_outputs: ArtifactStore | None = None,
+        requester: Person | None = None,
     ) -> Session:
-        """Open a new thread; nothing runs before `ask`.
+        """Open a new thread; nothing runs before `ask`. A surface other than the terminal names ``requester``.
 
         With ``recorded_outputs`` it is a replay, whose folder goes when it ends: raw outputs are read from
         there, and nothing waits for the disk.
@@ -83,6 +85,7 @@ class Session:
             mode=mode,
             budget=Limits.of(settings).record(),
             prompts=_digests(tools),
+            requester=requester,
         )
         return cls._open(settings, folder, model, hosts, tools, redact, ports, event, recorded_outputs)
 
@@ -197,6 +200,11 @@ class Session:
         """Return the approval that the thread waits for."""
         return waiting(self._work)
 
+    @property
+    def decided_elsewhere(self) -> bool:
+        """Tell whether another process decided, or voided, what the thread waits for; then `ask` goes on."""
+        return self.waiting is not None and not open_elsewhere(self._work)
+
     def plan(self, change: str) -> ChangePlan:
         """Return the plan of a change, as it is to be approved."""
         return self._work.trials.by_change[change].plan
@@ -244,6 +252,8 @@ class Session:
             # What is under way on a host is finished first; the words are heard after it.
             work.transcript.append(UserMessage(turn=history.last_turn, text=text))
             return False
+        if trial is not None:
+            withdraw(work, trial, "a new message came into the thread")
         for call in list(history.pending()):
             refuse(work, history.last_turn, call, "interrupted: the person spoke before this was done")
         work.transcript.append(UserMessage(turn=history.last_turn, text=text))
