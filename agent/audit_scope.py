@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,17 +29,17 @@ def scope() -> Scope:
     return _SCOPE.get()
 
 
-def enter(thread: str) -> None:
-    """Let all that the running task does from now on belong to a thread."""
-    _SCOPE.set(replace(_SCOPE.get(), thread=thread))
-
-
 @contextmanager
 def acting(
-    what: str, *, reads: bool = False, change: str | None = None, digest: str | None = None
+    thread: str,
+    what: str,
+    *,
+    reads: bool = False,
+    change: str | None = None,
+    digest: str | None = None,
 ) -> Iterator[None]:
     """Let the commands of the block belong to one call, or to one step of a change."""
-    token = _SCOPE.set(replace(_SCOPE.get(), what=what, reads=reads, change=change, digest=digest))
+    token = _SCOPE.set(Scope(thread, what, reads, change, digest))
     try:
         yield
     finally:
