@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, TypeVar
 from pydantic import ValidationError
 
 from agent.actions import ACTION_ARGS, HypothesisArgs, ProposeChangeArgs
+from agent.audit_scope import acting
 from agent.events import Event, Progress, ToolFinished, ToolStarted, TurnTaken
 from agent.history import CONCLUDE
 from agent.investigation import Investigation
@@ -159,7 +160,8 @@ async def _use_tool(
         )
     args = validated(tool.args, call)
     work.ledger.may_read_source(call.name, raw)
-    return await tool.run(tool_context(work, call, kept), args)
+    with acting(work.thread, printable(tool.describe(raw)), reads=tool.read_only):
+        return await tool.run(tool_context(work, call, kept), args)
 
 
 def tool_context(work: Investigation, call: ToolCall, kept: list[ArtifactRef]) -> ToolContext:

@@ -9,6 +9,8 @@ from functools import cache
 from typing import Any
 
 from agent.actions import ACTION_ARGS, DESCRIPTIONS
+from agent.audit import Audit, NoAudit, audit_of
+from agent.audit_events import Recorder
 from agent.budget import Budget, Limits
 from agent.config import Settings
 from agent.errors import ExitCode
@@ -56,9 +58,16 @@ class Investigation:
         folds = (self.history.feed, self.messages.feed, self.budget.feed, self.ledger.apply, self.trials.feed)
         for fold in folds:
             self.transcript.follow(fold)
+        self.audit: Audit = audit_of(self.settings) if self.lasting else NoAudit()
+        self.transcript.follow(Recorder(self).feed, replay=False)
         self.transcript.follow(self.emit, replay=False)
         self.schemas = schemas_of(self.tools)
         """Every tool as the model sees it."""
+
+    @property
+    def thread(self) -> str:
+        """Return the id of the thread."""
+        return self.transcript.path.parent.name
 
     def is_last(self, turn: int) -> bool:
         """Tell whether a turn is the one given beyond the limit, to conclude in."""

@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Protocol
 
+from agent.audit import audit_of
+from agent.audit_host import AuditedHost
 from agent.config import Settings
 from agent.errors import HostUnreachable, UsageError
 from agent.surfaces import plugins
@@ -73,11 +75,13 @@ def release(name: str, settings: Settings) -> None:
 
 @asynccontextmanager
 async def open_host(name: str, settings: Settings, progress: Say = say) -> AsyncIterator[Host]:
-    """Connect for the time of the block; raise `HostUnreachable` with what to do."""
+    """Connect for the time of the block, each command recorded; raise `HostUnreachable` with what to do."""
     target = await resolve(name, settings, progress)
+    audit = audit_of(settings)
     try:
-        host = await connect(target, settings)
+        host = AuditedHost(await connect(target, settings), audit)
     except ConnectError as error:
+        audit.record("login_failed", host=error.host, outcome=error.reason, detail=error.what)
         raise HostUnreachable(f"{error.host}: {error.what}", do=error.do) from error
     try:
         yield host
