@@ -39,7 +39,7 @@ Restart=always
 _SSHD = """ListenAddress 127.0.0.1
 Port {port}
 HostKey /etc/leadline-test/host_key
-AuthorizedKeysFile /etc/leadline-test/authorized_keys
+AuthorizedKeysFile /etc/leadline-test/authorized_keys .ssh/authorized_keys
 StrictModes no
 UsePAM no
 PermitRootLogin prohibit-password

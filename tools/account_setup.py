@@ -1,0 +1,199 @@
+"""Print the commands that make an unprivileged account with the root-owned helper on a host; run none of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.contract import ToolError
+from tools.transaction import HELPER, helper_version
+
+LIBRARY = "/usr/local/lib/leadline"
+ALLOW = "/etc/leadline/allow.json"
+_END = "LEADLINE_END_OF_FILE"
+_UNIT = re.compile(r"[A-Za-z0-9][A-Za-z0-9:_.@-]{0,199}\.service")
+_FLAG = re.compile(r"--[A-Za-z0-9][A-Za-z0-9_.-]*")
+_NAME = re.compile(r"[A-Z_][A-Z0-9_]*")
+_USER = re.compile(r"[a-z_][a-z0-9_-]{0,30}")
+_KEY = re.compile(r"(ssh|ecdsa|sk-)[A-Za-z0-9@.-]+ [A-Za-z0-9+/=]+( [ -~]*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Say what account to make; what may be changed is nothing until it is named."""
+
+    host: str
+    user: str = "leadline"
+    units: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+    """Flags (--x) and NAMES of variables that may change in each of the units."""
+    key: str = ""
+    """The public key that may log in."""
+    ports: tuple[int, ...] = ()
+    """Ports of servers there that may be reached through the connection."""
+
+
+def check(account: Account) -> None:
+    """Raise `ToolError` for what could not be written into the files as it is."""
+    if not _USER.fullmatch(account.user) or account.user == "root":
+        raise ToolError(f"{account.user!r} is not a name for an unprivileged account")
+    for unit in account.units:
+        if not _UNIT.fullmatch(unit):
+            raise ToolError(f"{unit!r} is not the full name of a service, such as sglang.service; no patterns")
+    for setting in account.settings:
+        if not (_FLAG.fullmatch(setting) or _NAME.fullmatch(setting)):
+            raise ToolError(f"{setting!r} is neither a flag (--x) nor the NAME of an environment variable")
+    if account.settings and not account.units:
+        raise ToolError("settings are allowed unit by unit; name the units as well")
+    if account.key and not _KEY.fullmatch(account.key):
+        raise ToolError("the key is not one line of a public key file, such as ~/.ssh/id_ed25519.pub")
+
+
+def allow_file(account: Account) -> str:
+    """Return the allow file: per unit the flags and variables that may change, with a pattern of their values."""
+    flags = {name: ".*" for name in account.settings if name.startswith("--")}
+    names = {name: ".*" for name in account.settings if not name.startswith("--")}
+    units = {unit: {"flags": flags, "environment": names} for unit in account.units}
+    return json.dumps({"units": units}, indent=2, sort_keys=True) + "\n"
+
+
+def sudoers(account: Account, *, patterns: bool) -> str:
+    """Return the sudoers file; without ``patterns`` the one for a sudo that cannot check arguments by them."""
+    head = "# Leadline: one root-owned program. It checks its arguments again by itself.\n"
+    if not patterns:
+        return f'{head}{account.user} ALL=(root) NOPASSWD: {HELPER} ""\n'
+    allowed = [
+        "^(version|allowed|left)$",
+        "^(exe|cwd|stdout|mnt-ns|cmdline|environ) [0-9]+$",
+        "^(begin|recover) [a-z0-9-]+ [0-9a-f]+$",
+        "^(order|confirm|status|withdraw|forget) [a-z0-9-]+$",
+        "^extend [a-z0-9-]+ [0-9.]+$",
+    ]
+    if account.units:
+        # A point, and a colon, mean something else in a pattern and in this file.
+        names = "|".join(unit.replace(".", "[.]").replace(":", "\\:") for unit in account.units)
+        allowed += [f"^cat-unit ({names})$", f"^journal ({names}) [ -~]*$"]
+    lines = ", \\\n    ".join(f"{HELPER} {pattern}" for pattern in allowed)
+    return f"{head}Cmnd_Alias LEADLINE = \\\n    {lines}\n{account.user} ALL=(root) NOPASSWD: LEADLINE\n"
+
+
+def authorized_key(account: Account) -> str:
+    """Return the line of ``authorized_keys``: no terminal, no agent, no forwarding but to the named ports."""
+    ways = ["restrict"]
+    if account.ports:
+        ways += ["port-forwarding", *(f'permitopen="127.0.0.1:{port}"' for port in account.ports)]
+    return f"{','.join(ways)} {account.key}"
+
+
+def script(account: Account) -> str:
+    """Return the commands in order, with comments, for a root shell on the host."""
+    check(account)
+    here = Path(__file__).parent
+    files = [
+        (HELPER, "0755", here.parent / "deploy/leadline-svc"),
+        (f"{LIBRARY}/transaction.sh", "0644", here / "transaction.sh"),
+        (f"{LIBRARY}/transaction_enter.sh", "0644", here / "transaction_enter.sh"),
+    ]
+    parts = [_HEAD.format(host=account.host, user=account.user), *(_installed(*file) for file in files)]
+    parts.append(_allowing(account))
+    parts.append(_sudo(account))
+    parts.append(_login(account))
+    parts.append(_LAST.format(user=account.user, helper=HELPER, version=shlex.quote(helper_version())))
+    return "\n".join(parts)
+
+
+def _here(text: str) -> str:
+    return f"<<'{_END}'\n{text}{_END}\n"
+
+
+def _installed(path: str, mode: str, source: Path) -> str:
+    raw = source.read_bytes()
+    return f"put {path} {mode} {hashlib.sha256(raw).hexdigest()} {_here(raw.decode())}"
+
+
+def _allowing(account: Account) -> str:
+    text = allow_file(account)
+    return f"""# 4. What may be changed: per unit the flags and variables, each with a pattern that the whole value must match.
+#    Narrow the patterns, such as "[0-9]+"; name no more than you would let a program restart a service for.
+mkdir -p -m 0755 /etc/leadline
+if [ -e {ALLOW} ]; then
+    echo "{ALLOW} stands already and is kept as it is"
+else
+    put {ALLOW} 0644 {hashlib.sha256(text.encode()).hexdigest()} {_here(text)}fi
+"""
+
+
+def _sudo(account: Account) -> str:
+    return f"""# 5. The one thing that sudo allows. From 1.9.10 on it checks the arguments by patterns; a wildcard would let
+#    more through than it seems to. An older sudo allows the program without any argument, which then reads its
+#    verb and arguments from standard input: all checks are the program's own in that case.
+version=$(sudo -V | sed -n '1s/^Sudo version \\([0-9.]*\\).*/\\1/p')
+new=$(mktemp /etc/sudoers.d/leadline.XXXXXX) # sudo reads no file with a point in its name
+if [ "$(printf '%s\\n' 1.9.10 "$version" | sort -V | head -n 1)" = 1.9.10 ]; then
+    cat >"$new" {_here(sudoers(account, patterns=True))}else
+    cat >"$new" {_here(sudoers(account, patterns=False))}fi
+chmod 0440 "$new"
+visudo -cqf "$new" || {{ rm -f "$new"; echo "sudo does not take these lines; nothing was allowed" >&2; exit 1; }}
+mv -f "$new" /etc/sudoers.d/leadline
+"""
+
+
+def _login(account: Account) -> str:
+    head = "# 6. Who may log in: this key, without a terminal, an agent or forwarding.\n"
+    if not account.key:
+        return f"{head}#    No key was given (--key FILE.pub): put it after `restrict ` into ~{account.user}/.ssh/authorized_keys\n"
+    return f"""{head}home=$(getent passwd {account.user} | cut -d : -f 6)
+install -d -m 0700 -o {account.user} -g "$(id -gn {account.user})" "$home/.ssh"
+line={shlex.quote(authorized_key(account))}
+grep -qxF -- "$line" "$home/.ssh/authorized_keys" 2>/dev/null || printf '%s\\n' "$line" >>"$home/.ssh/authorized_keys"
+chown {account.user}: "$home/.ssh/authorized_keys"
+chmod 0600 "$home/.ssh/authorized_keys"
+"""
+
+
+_HEAD = """# An unprivileged account for Leadline on {host}, with one root-owned program as its only privilege.
+# Nothing of this was run. Read it, then run it on the host as root:  sh setup.sh
+# It may be run again: it writes its files anew, and keeps the allow file.
+set -eu
+umask 022
+[ "$(id -u)" = 0 ] || {{ echo "run this as root" >&2; exit 1; }}
+
+# 1. What the program needs: systemd, sudo, and Python 3.6 or later at /usr/bin/python3.
+for program in sudo visudo systemctl systemd-run busctl journalctl flock sha256sum useradd; do
+    command -v "$program" >/dev/null || {{ echo "$program is missing on this host" >&2; exit 1; }}
+done
+/usr/bin/python3 -IS -c 'import json, subprocess, sys; sys.exit(sys.version_info < (3, 6))' || {{
+    echo "Python 3.6 or later with its standard library is missing at /usr/bin/python3" >&2
+    exit 1
+}}
+open=$(find / /usr /usr/local /usr/local/sbin /usr/local/lib -maxdepth 0 \\( -perm /022 -o ! -user root \\))
+[ -z "$open" ] || {{ echo "others than root may write to: $open; take that right away first" >&2; exit 1; }}
+
+# 2. The account: no password, no group but its own. Not in adm, systemd-journal, docker, sudo: it needs none of them.
+id {user} >/dev/null 2>&1 || useradd --create-home --user-group --shell /bin/sh --password '*' {user}
+
+# 3. The program, and the two files that it runs for a change: each compared with its sha256 before it counts.
+put() {{ # PATH MODE SHA256: write standard input there
+    cat >"$1.new"
+    echo "$3  $1.new" | sha256sum -c --quiet - || {{ rm -f "$1.new"; exit 1; }}
+    chown root:root "$1.new"
+    chmod "$2" "$1.new"
+    mv -f "$1.new" "$1"
+}}
+mkdir -p -m 0755 /usr/local/lib/leadline
+"""
+_LAST = """# 7. Whether it works, as that account.
+said=$(su -s /bin/sh {user} -c 'sudo -n {helper} version || echo version | sudo -n {helper}')
+[ "$said" = {version} ] || {{ echo "the program does not answer as it should: $said" >&2; exit 1; }}
+echo "done: {user} may call {helper} and nothing else"
+"""
+
+
+def words(text: str) -> Sequence[str]:
+    """Return the items of a list with commas."""
+    return [word.strip() for word in text.split(",") if word.strip()]
