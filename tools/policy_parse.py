@@ -24,6 +24,7 @@ PLAIN = frozenset(string.ascii_letters + string.digits + "_@%+=:,./^!-")
 
 _SILENCED = re.compile(r"2> ?/dev/null")
 _MERGED = "2>&1"
+_ZSH_COMMAND = re.compile(r"=[A-Za-z0-9_@%+:,./^!-]")
 _LEAVES = ("word", "number", "raw_string", "string", "concatenation")
 _HINTS = {
     "list": "give one command a call instead of ; && ||",
@@ -155,7 +156,7 @@ class _Reader:
                 raise _not_accepted(child)
         if not words or not words[0]:
             raise Unreadable("the name of the command is missing")
-        return Stage(tuple(words))
+        return Stage(tuple(_checked(word) for word in words))
 
     def _redirected(self, stage: Stage, node: Node) -> Stage:
         text = self.source[node.start_byte : node.end_byte]
@@ -168,7 +169,7 @@ class _Reader:
         kinds = [child.type for child in node.children]
         if stage.stdin is None and len(kinds) == 2 and kinds[0] == "<":
             self._take(node.children[0])
-            return Stage(stage.argv, self._word(node.children[1]), stage.redirects)
+            return Stage(stage.argv, _checked(self._word(node.children[1])), stage.redirects)
         raise Unreadable("of redirects only 2>/dev/null, 2>&1 and < FILE are accepted")
 
     def _word(self, node: Node) -> str:
@@ -189,6 +190,12 @@ class _Reader:
         if node.type == "string":
             return _double_quoted(text)
         return _bare(text)
+
+
+def _checked(word: str) -> str:
+    if _ZSH_COMMAND.match(word):
+        raise Unreadable("an argument that starts with = is the path of a command to zsh")
+    return word
 
 
 def _bare(text: str) -> str:

@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 _HOME: Final = r"(?:.*/)?"
+_ON_DEMAND: Final = r"(?:/(?:proc/[^/]+/(?:task/[^/]+/)?cwd/)?)?net/.*"
 _DENIED: Final[tuple[tuple[str, str], ...]] = (
     (r"(?:.*/)?etc/(?:g?shadow-?|security/opasswd)", "holds password hashes"),
     (_HOME + r"\.ssh(?:/(?!known_hosts|authorized_keys|config$|[^/]+\.pub$).*)?", "holds SSH keys"),
@@ -37,12 +38,13 @@ _DENIED: Final[tuple[tuple[str, str], ...]] = (
         "is kernel memory or endless",
     ),
     (r"(?:.*/)?trace_pipe|/sys/kernel/(?:debug|tracing)(?:/.*)?", "is not a plain file"),
-    (_HOME + r"\.[a-z0-9_]*(?:_history|hsts|viminfo)", "holds what somebody typed"),
+    (_HOME + r"\.[a-z0-9_]*(?:_history|hsts?|viminfo)", "holds what somebody typed"),
     (r"(?:.*/)?etc/wireguard(?:/.*)?", "holds private keys"),
-    (r"/net/.*", "may be mounted from another host by looking at it"),
+    (_ON_DEMAND, "may be mounted from another host by looking at it"),
     (r"/dev(?:/.*)?", "is a device"),
 )
 _DENIED_RE: Final = tuple((re.compile(pattern, re.S | re.I), why) for pattern, why in _DENIED)
+_ON_DEMAND_RE: Final = re.compile(_ON_DEMAND, re.S)
 _OTHER_ROOT: Final = re.compile(r"^/proc/[^/]+/(?:task/[^/]+/)?root(?=/|$)")
 
 _TREES: Final = re.compile(
@@ -77,6 +79,15 @@ def read_denied(path: str) -> str | None:
     for pattern, why in _DENIED_RE:
         if pattern.fullmatch(plain):
             return f"{path} {why}"
+    return None
+
+
+def name_denied(path: str) -> str | None:
+    """Return why even the name of a file may not be looked at, or None: some folders mount other hosts."""
+    if ".." in path.split("/"):
+        return f"{path} has a .. part; give the real path"
+    if _ON_DEMAND_RE.fullmatch(_plain(path)):
+        return f"{path} may be mounted from another host by looking at it"
     return None
 
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from tools.policy_paths import read_denied, tree_denied
+from tools.policy_paths import name_denied, read_denied, tree_denied
 
 Taker = Callable[[], str | None]
 
@@ -49,6 +49,7 @@ class Rule(BaseModel):
     stdin_or_args: bool = Field(default=False, description="Without arguments it must read from a pipe.")
     counted: bool = Field(default=False, description="No arguments, or interval and count.")
     needs: list[str] = Field(default_factory=list, description="One of these options must be given.")
+    together: dict[str, str] = Field(default_factory=dict, description="Option that needs another.")
     words: list[str] = Field(default_factory=list)
     pairs: dict[str, str] = Field(default_factory=dict)
     leading: str | None = Field(default=None, description="What the first argument matches.")
@@ -105,9 +106,6 @@ _KINDS: Mapping[str, re.Pattern[str]] = {
 }
 
 
-_MOUNTED_ON_DEMAND = re.compile(r"/[/.]*net/")
-
-
 @lru_cache(maxsize=1024)
 def _pattern(kind: str) -> re.Pattern[str]:
     if len(kind) > 1 and kind[0] == kind[-1] == "/":
@@ -151,14 +149,16 @@ class Judgement:
         if kind in ("read", "tree"):
             self._path(value, tree=kind == "tree" or recursive)
         elif kind == "name":
-            if _MOUNTED_ON_DEMAND.match(value):
-                raise Unlisted(f"{value} may be mounted from another host by looking at it")
+            if why := name_denied(value):
+                raise Unlisted(why)
         elif not _pattern(kind).fullmatch(value):
             raise Unlisted(f"{value!r} is not known to only read")
 
     def _path(self, path: str, *, tree: bool) -> None:
         if path == "-" and not tree:
             return
+        if path.startswith("@"):
+            raise Unlisted(f"{path} is a file of options to some programs; write ./{path}")
         if why := read_denied(path):
             raise Unlisted(why, dangerous=True)
         if tree and (why := tree_denied(path)):
@@ -202,7 +202,11 @@ class Judgement:
                 if value is None:
                     raise Unlisted(f"{arg} needs a value")
                 self.value(rule.pairs[arg], value)
-            elif not _matches(rule.words, arg):
+            elif _matches(rule.words, arg):
+                continue
+            elif rule.args is not None and not arg.startswith("-"):
+                self.value(rule.args, arg)
+            else:
                 raise Unlisted(f"{arg} is not known to only read")
 
     def _options(self, rule: Rule, args: Sequence[str]) -> tuple[set[str], list[str]]:
@@ -249,6 +253,9 @@ class Judgement:
     def _positional(self, rule: Rule, given: set[str], positional: list[str]) -> None:
         if rule.needs and not given & set(rule.needs):
             raise Unlisted(f"it needs -{rule.needs[0]}")
+        for one, other in rule.together.items():
+            if one in given and other not in given:
+                raise Unlisted(f"with -{one} it needs --{other}")
         if not _count_fits(rule, positional):
             raise Unlisted("the number of arguments is not the expected one")
         if rule.counted and len(positional) not in (0, 2):
