@@ -203,6 +203,6 @@ def test_environment_values_are_shown_by_allow_list_only() -> None:
     assert view["NCCL_DEBUG"] == "INFO"
     assert view["PATH"] == "/usr/bin"
     assert view["COMPANY_THING"] is None
-    assert view["HF_TOKEN"] == placeholder("hf_token", b"short").decode()
+    assert view["HF_TOKEN"] == placeholder("secret", b"short").decode()
     assert "abc" not in str(view["SGLANG_API_KEY"])
     assert "pass1word" not in str(view["VLLM_URL"])
