@@ -59,7 +59,7 @@ async def apply(host: Host, plan: ChangePlan, approved_digest: str, progress: Pr
     if host.key_fingerprint != plan.host_key:
         raise ToolError(f"{host.name} has another host key than the one that the plan was made on")
     clock = time.monotonic()
-    result = await call(host, "begin", plan.id, sent=program(plan), timeout_s=_BEGIN_S)
+    result = await call(host, "begin", plan.id, plan=plan, sent=program(plan), timeout_s=_BEGIN_S)
     if not result.ok:
         progress(no_answer(result).detail)
     try:
@@ -127,7 +127,8 @@ async def roll_back(host: Host, plan: ChangePlan) -> Finished:
         return Finished(outcome="rolled_back", plan_id=plan.id, detail=detail, status=found)
     if found.state not in ("rolled_back", "confirmed"):
         if found.detail.startswith("this host was restarted"):
-            await call(host, "recover", plan.id, sent=program(plan), timeout_s=plan.readiness_s + _GRACE_S)
+            limit = plan.readiness_s + _GRACE_S
+            await call(host, "recover", plan.id, plan=plan, sent=program(plan), timeout_s=limit)
         else:
             await call(host, "order", plan.id)
         found = await _follow(host, plan, lambda text: None, undoing=True)

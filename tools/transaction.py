@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shlex
 from collections.abc import Sequence
@@ -48,52 +49,57 @@ _DETAILS = {
 }
 _LISTS = ("progress", "notes", "lines")
 
+HELPER = "/usr/local/sbin/leadline-svc"
+"""The root-owned program by which an unprivileged account changes what its allow file names."""
+
+# Arguments: the helper, what its `version` has to say, the plan's digest, then those of `sh -c` for an account
+# that may do all itself: the program that finds the folder, a name, VERB, ID, SIZE of what is sent.
+# Standard input, where SIZE is not 0: a line with the plan, of which the helper makes the program; then that.
 _ENTER = """
+svc=$1 version=$2 digest=$3
+shift 3
+plan=''
+[ "$5" = 0 ] || IFS= read -r plan
 if [ "$(id -u)" = 0 ] || [ -w /etc/systemd/system ]; then exec sh -c "$@"; fi
+if [ -x "$svc" ] && command -v sudo >/dev/null 2>&1; then
+    verb=$3 id=$4 size=$5
+    shift 5
+    call() { sudo -n "$svc" "$@"; }
+    if ! said=$(sudo -n "$svc" version 2>/dev/null </dev/null); then
+        # sudo before 1.9.10 cannot check arguments: it allows the helper alone, which reads them.
+        call() { { printf '%s' "$1"; shift; printf '\\t%s' "$@"; echo; cat; } | sudo -n "$svc"; }
+        said=$(echo version | sudo -n "$svc" 2>/dev/null) || {
+            why=$(sudo -n "$svc" version 2>&1 </dev/null | tail -n 1)
+            echo "refused: $svc is there but does not run ($why); see leadline host check HOST"
+            exit 3
+        }
+    fi
+    if [ "$verb" = begin ] && [ "$said" != "$version" ]; then
+        echo "refused: $svc is another version here; install ours: leadline host setup HOST --print"
+        exit 3
+    fi
+    if [ "$size" = 0 ]; then call "$verb" "$id" "$@" </dev/null
+    else printf %s "$plan" | call "$verb" "$id" "$digest"; fi
+    exit $?
+fi
 if command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; then exec sudo -n sh -c "$@"; fi
-echo "refused: this account may not change units: log in as root, or allow it sudo without a password"
+echo "refused: this account may not change units: log in as root, or see leadline host setup HOST --print"
 exit 3
 """
-_FIND = """
-umask 077
-base=/run/leadline
-mkdir -p "$base" 2>/dev/null
-if ! [ -O "$base" ] || ! [ -w "$base" ]; then
-    base=${HOME:-/nonexistent}/.local/state/leadline
-    mkdir -p "$base" || { echo "refused: no folder for the state of changes can be made"; exit 3; }
-fi
-verb=$1 id=$2 size=$3 dir=$base/$2
-shift 3
-case $verb in
-begin | recover)
-    mkdir "$dir" 2>/dev/null || { echo "refused: plan $id was applied before, or given up"; exit 3; }
-    echo $$ >"$dir/starter"
-    new=$dir/transaction.new
-    cat >"$new"
-    if [ "$(wc -c <"$new")" -ne "$size" ] || ! mv "$new" "$dir/transaction.sh"; then
-        rm -rf "$dir"
-        echo "refused: the program did not arrive whole"
-        exit 3
-    fi ;;
-*)
-    if [ ! -e "$dir/transaction.sh" ]; then
-        for left in /etc/systemd/system/*.d/90-leadline-"$id".conf; do
-            [ ! -e "${left%.conf}.pending" ] || { echo state=left; exit 0; }
-            [ ! -e "$left" ] || { echo state=kept; exit 0; }
-        done
-        # Where this folder stands, a call that is still on its way begins nothing.
-        [ "$verb" != withdraw ] || { mkdir "$dir" && : >"$dir/given_up"; } 2>/dev/null
-        starter=$(cat "$dir/starter" 2>/dev/null)
-        if [ ! -e "$dir" ] || [ -e "$dir/given_up" ]; then echo state=none
-        elif [ -z "$starter" ]; then echo state=preparing
-        elif grep -q -a -F -- "$id" "/proc/$starter/cmdline" 2>/dev/null; then echo state=preparing
-        else echo state=none; fi
-        exit 0
-    fi
-    [ "$verb" != withdraw ] || verb=status ;;
-esac
-exec sh "$dir/transaction.sh" "$verb" "$@"
-"""
+
+
+@cache
+def entry() -> str:
+    """Return the program that finds the folder of a change and calls its program."""
+    return Path(__file__).with_name("transaction_enter.sh").read_text()
+
+
+@cache
+def helper_version() -> str:
+    """Return what the helper's ``version`` prints when all its parts are the ones that came with us."""
+    here = Path(__file__).parent
+    parts = [here.parent / "deploy/leadline-svc", here / "transaction.sh", here / "transaction_enter.sh"]
+    return " ".join(["leadline-svc 1", *(hashlib.sha256(part.read_bytes()).hexdigest() for part in parts)])
 
 
 @cache
@@ -128,17 +134,23 @@ async def call(
     plan_id: str,
     args: Sequence[str] = (),
     *,
+    plan: ChangePlan | None = None,
     sent: bytes = b"",
     timeout_s: float = 60.0,
 ) -> Result:
-    """Call the program; raise `ToolError` when it, or the account's rights, refuse."""
+    """Call the program; raise `ToolError` when it, or the account's rights, refuse.
+
+    With the helper on the host, ``plan`` is what it makes its own program of; ``sent`` is for the other ways.
+    """
     if not _ID.fullmatch(plan_id):
         raise ToolError(f"not the id of a plan: {plan_id!r}")
-    inner = ["leadline", verb, plan_id, str(len(sent)), *args]
+    inner = [entry(), "leadline", verb, plan_id, str(len(sent)), *args]
+    text, digest = (plan.canonical(), plan.digest()) if plan is not None else (b"", "-")
+    stdin = text + b"\n" + sent
     result = await host.exec(
-        ["sh", "-c", _ENTER, "leadline", _FIND, *inner],
+        ["sh", "-c", _ENTER, "leadline", HELPER, helper_version(), digest, *inner],
         timeout_s=timeout_s,
-        stdin=sent or None,
+        stdin=stdin if sent else None,
         retry=verb in ("status", "withdraw"),
     )
     if result.outcome == "exited" and result.exit_code == REFUSED:
