@@ -126,12 +126,8 @@ def _items(data: bytes, position: int, name: str) -> Iterator[tuple[int, int]]:
     while position < limit and (match := _ITEM.match(data, position)) is not None:
         start = match.end()
         end = _quoted_end(data, start, match[1])
-        value = data[start:end]
-        if (
-            value
-            and not MASKED.match(value)
-            and not harmless(name, "strong", value.decode("latin-1"), assigned=False)
-        ):
+        value = data[start:end].decode("latin-1")
+        if not MASKED.match(data, start) and not harmless(name, "strong", value, assigned=False):
             yield start, end
         position = end + len(match[1])
 

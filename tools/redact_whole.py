@@ -1,4 +1,4 @@
-"""Mask secrets that only their place in a whole text gives away: Kubernetes secrets and YAML over several lines."""
+"""Mask secrets that only their place in a whole text gives away: Kubernetes secrets, YAML over lines."""
 
 from __future__ import annotations
 
