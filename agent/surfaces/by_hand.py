@@ -51,7 +51,7 @@ def parse_arguments(tool: Tool[Any], text: str) -> Args:
 
 
 async def _call(host: str, tool: Tool[Any], args: Args, *, allow_load: bool, send_rg: bool) -> dict[str, Any]:
-    from tools.redact import redact
+    from agent.own_secrets import redactor
 
     settings = load_settings()
     allowed = settings.tools.model_copy(
@@ -71,7 +71,7 @@ async def _call(host: str, tool: Tool[Any], args: Args, *, allow_load: bool, sen
             call_id="t1",
             hosts={connected.name: connected},
             store=ArtifactStore(settings.state_dir / "by-hand" / "artifacts"),
-            redact=redact,
+            redact=redactor(settings),
             settings=allowed,
             cache_dir=settings.cache_dir,
             progress=say,

@@ -92,8 +92,8 @@ def _of_source(options: SettingsOptions) -> dict[str, Any]:
 
 
 async def _of_host(options: SettingsOptions) -> dict[str, Any]:
+    from agent.own_secrets import redactor
     from tools.artifacts import ArtifactStore
-    from tools.redact import redact
     from tools.settings.answer import full_view
     from tools.settings.tool import Args
 
@@ -107,7 +107,7 @@ async def _of_host(options: SettingsOptions) -> dict[str, Any]:
             call_id="t1",
             hosts={host.name: host},
             store=ArtifactStore(settings.state_dir / "by-hand" / "artifacts"),
-            redact=redact,
+            redact=redactor(settings),
             settings=settings.tools,
             cache_dir=settings.cache_dir,
             progress=say,
