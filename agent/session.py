@@ -120,7 +120,7 @@ class Session:
         recorded_outputs: ArtifactStore | None = None,
     ) -> Session:
         lasting = recorded_outputs is None
-        redact = redact or _default_redactor()
+        redact = redact or _default_redactor(settings)
         tools = tools if tools is not None else _default_tools()
         queue: asyncio.Queue[Live | None] = asyncio.Queue()
         with ExitStack() as undo:
@@ -315,10 +315,10 @@ def _digests(tools: Mapping[str, Tool[Any]]) -> dict[str, str]:
     return prompts | {f"{TOOL_PREFIX}{one['function']['name']}": schema_digest(one) for one in schemas}
 
 
-def _default_redactor() -> Redactor:
-    from tools.redact import redact
+def _default_redactor(settings: Settings) -> Redactor:
+    from agent.own_secrets import redactor
 
-    return redact
+    return redactor(settings)
 
 
 def _default_tools() -> Mapping[str, Tool[Any]]:
