@@ -7,6 +7,7 @@ runs from its first line again when a decision comes. Experiment looks in the tr
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -17,7 +18,7 @@ from agent.actions import ProposeChangeArgs
 from agent.approvals import problem, void
 from agent.calls import finish, start, validated
 from agent.events import ChangeMoved, Event, PlanMade
-from agent.experiment import Experiment
+from agent.experiment import Experiment, Undo
 from agent.host_lock import host_lock
 from agent.investigation import Investigation
 from agent.measuring import MEASURE
@@ -25,6 +26,9 @@ from agent.state import Change, GraphState, ToolCall
 from agent.transcript import mask
 from agent.trial_view import Result, trial_view
 from agent.trials import Trial
+from agent.undoing import ID as UNDO
+from agent.undoing import plan_undo
+from agent.undoing import proposed as to_undo
 from tools.contract import ToolContext, ToolError
 from tools.display import printable
 from tools.process import load_process
@@ -70,7 +74,8 @@ async def _carry_out(work: Investigation, trial: Trial, approved: str) -> None:
             void(work, trial, why)
             return
     with host_lock(work.settings.state_dir, change.host, host.key_fingerprint if host else None):
-        await Experiment(work, trial, call).run(approved)
+        kind = Undo if trial.plan.undoes is not None else Experiment
+        await kind(work, trial, call).run(approved)
 
 
 async def plan_change(work: Investigation, call: ToolCall) -> Literal["review", "act"]:
@@ -80,6 +85,8 @@ async def plan_change(work: Investigation, call: ToolCall) -> Literal["review", 
     if trial is not None and trial.void is None:
         return "review"
     start(work, number, call)
+    if work.trials.undo is not None:
+        return await _plan_undo(work, call, trial)
     try:
         change, proposed = _proposed(work, call, trial)
     except ToolError as error:
@@ -90,8 +97,15 @@ async def plan_change(work: Investigation, call: ToolCall) -> Literal["review", 
     except ToolError as error:
         _close(work, call, change, trial, "not_applied", str(error), proposed)
         return "act"
+    return _made(work, call, change, plan, proposed)
+
+
+def _made(
+    work: Investigation, call: ToolCall, change: Change, plan: ChangePlan, proposed: Sequence[Event]
+) -> Literal["review"]:
+    """Record a plan, and in one piece with it the change that it is of."""
     made = PlanMade(
-        turn=number,
+        turn=work.history.last_turn,
         change=change.id,
         tool_call_id=call.id,
         plan=plan.model_dump(mode="json"),
@@ -99,6 +113,22 @@ async def plan_change(work: Investigation, call: ToolCall) -> Literal["review", 
     )
     work.transcript.append_all([*proposed, made], durable=True)
     return "review"
+
+
+async def _plan_undo(work: Investigation, call: ToolCall, trial: Trial | None) -> Literal["review", "act"]:
+    """Take the one call of a thread that takes a kept change back as far as a plan; else answer it."""
+    try:
+        if work.trials.plans.get(UNDO, 0) >= PLANS_A_CHANGE:
+            raise ToolError("nobody decided in time, however often it was planned anew")
+        change, moved, plan = await plan_undo(work)
+        _refuse_to_disturb(work, plan)
+        _refuse_hidden(work, plan)
+    except ToolError as error:
+        change = to_undo(work)
+        moved = [] if change.id in work.ledger.changes else [ChangeMoved(change=change)]
+        _close(work, call, change, trial, "not_applied", str(error), list(moved))
+        return "act"
+    return _made(work, call, change, plan, moved)
 
 
 def _proposed(work: Investigation, call: ToolCall, trial: Trial | None) -> tuple[Change, list[Event]]:

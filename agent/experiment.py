@@ -102,7 +102,7 @@ class Experiment:
                 return
             standing = await self._apply()
         failed = ""
-        if standing.state == "applied" and self.trial.judged is None:
+        if standing.state == "applied" and not self._is_judged():
             standing, failed = await self._try()
         if standing.state == "applied":
             standing, failed = await self._settle(failed)
@@ -284,7 +284,7 @@ class Experiment:
     async def _settle(self, failed: str) -> tuple[Standing, str]:
         """Keep or undo what was judged; what could not be judged, or may not be kept, is undone."""
         standing = Standing(state="applied", detail="")
-        keep = not failed and self.trial.judged is not None and self.trial.judged.comparison.kept
+        keep = not failed and self._may_be_kept()
         for _ in range(SETTLE_TRIES):
             try:
                 standing = await (self._finish_by("confirm") if keep else self._finish_by("roll_back"))
@@ -293,6 +293,12 @@ class Experiment:
             if standing.state != "applied":
                 break
         return standing, failed
+
+    def _is_judged(self) -> bool:
+        return self.trial.judged is not None
+
+    def _may_be_kept(self) -> bool:
+        return self.trial.judged is not None and self.trial.judged.comparison.kept
 
     async def _finish_by(self, step: Literal["confirm", "roll_back"]) -> Standing:
         service = self.work.ports.service
@@ -354,6 +360,19 @@ class Experiment:
             (ref for ref in refs if ref.handle.startswith(f"{name}.")),
             key=lambda ref: int(ref.handle.rpartition(".")[2]),
         )
+
+
+class Undo(Experiment):
+    """Take a kept change back: kept as soon as the old state runs and answers, whatever its speed."""
+
+    async def _prepare(self, approved: str) -> str | None:
+        return problem(self.work, self.trial, self.change, self.host.key_fingerprint, approved)
+
+    def _is_judged(self) -> bool:
+        return True
+
+    def _may_be_kept(self) -> bool:
+        return True
 
 
 def _applied(finished: ActionFinished | None) -> bool:

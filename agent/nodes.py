@@ -19,6 +19,7 @@ from agent.events import ORIENTATION, SystemNote, TextDelta, TurnTaken
 from agent.history import CONCLUDE
 from agent.investigation import Investigation
 from agent.state import AssistantTurn, GraphState, ToolCall
+from agent.undoing import end_of_undo
 from prompts.render import render
 
 
@@ -39,6 +40,8 @@ async def reason(state: GraphState, runtime: Runtime[Investigation]) -> GraphSta
     """Take one turn of the model, if the budget allows one more."""
     work = runtime.context
     number = state["turn"] + 1
+    if end_of_undo(work):
+        return {"route": "end"}
     if number not in work.history.turns:
         spent = work.budget.spent()
         if spent is not None:

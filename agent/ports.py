@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Protocol
 
 from agent.events import Event
-from tools.contract import Host, ToolContext
+from tools.contract import Host, ToolContext, ToolError
 from tools.observe import Observation
 from tools.service_types import Applied, ChangePlan, ChangeRequest, ChangeStatus, Finished, Progress
 
@@ -44,8 +44,15 @@ class Service(Protocol):
 
 
 Observe = Callable[[Host, int], Awaitable[Observation]]
+MakeUndo = Callable[[Host, ChangePlan, datetime], Awaitable[ChangePlan]]
+"""Return the plan that takes a kept one back; raise `ToolError` when that may not be done so."""
+
 CheckLine = Callable[[ToolContext, Host, ChangePlan], Awaitable[Sequence[str]]]
 """Say what a person has to know of a plan's launch line; raise `ToolError` when it would be refused."""
+
+
+async def _no_undo(host: Host, kept: ChangePlan, now: datetime) -> ChangePlan:
+    raise ToolError("a kept change cannot be taken back here")
 
 
 async def _unchecked(ctx: ToolContext, host: Host, plan: ChangePlan) -> Sequence[str]:
@@ -61,6 +68,7 @@ class Ports:
     told: Callable[[str], Sequence[Event]] = lambda tool_call_id: ()
     """In a replay: what was recorded of trying the change of a call, which is then not tried again."""
     check_line: CheckLine = _unchecked
+    make_undo: MakeUndo = _no_undo
 
     @classmethod
     def real(cls) -> Ports:
@@ -69,4 +77,7 @@ class Ports:
         from tools.observe import observe
         from tools.settings.plan_check import check_plan
 
-        return cls(service, observe, check_line=check_plan)
+        async def make_undo(host: Host, kept: ChangePlan, now: datetime) -> ChangePlan:
+            return await service.make_undo(host, kept, now=now)
+
+        return cls(service, observe, check_line=check_plan, make_undo=make_undo)

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent import threads
-from agent.approvals import Approval, give, open_elsewhere, waiting, withdraw
+from agent.approvals import Approval, approval_of, give, open_elsewhere, waiting, withdraw
 from agent.budget import Limits
 from agent.calls import refuse
 from agent.config import Settings, pin_libraries
 from agent.errors import ExitCode, LeadlineError, UsageError
-from agent.events import ApprovalAsked, Ended, Event, Failed, Live, Resumed, Started, UserMessage
+from agent.events import ApprovalAsked, Ended, Event, Failed, Live, Resumed, Started, UndoAsked, UserMessage
 from agent.investigation import Investigation, schemas_of
 from agent.messages import Messages
 from agent.models import TOOL_PREFIX, Model, schema_digest
@@ -68,12 +68,12 @@ class Session:
         recorded_outputs: ArtifactStore | None = None,
         requester: Person | None = None,
     ) -> Session:
-        """Open a new thread; nothing runs before `ask`. A surface other than the terminal names ``requester``.
+        """Open a new thread; nothing runs before `ask`. A surface that is no terminal names a ``requester``.
 
         With ``recorded_outputs`` it is a replay, whose folder goes when it ends: raw outputs are read from
         there, and nothing waits for the disk.
         """
-        tools = tools if tools is not None else _default_tools()
+        tools = tools if tools is not None else _default_tools(settings)
         folder = threads.create(settings, thread or threads.new_id())
         event = Started(
             thread=folder.name,
@@ -121,7 +121,7 @@ class Session:
     ) -> Session:
         lasting = recorded_outputs is None
         redact = redact or _default_redactor(settings)
-        tools = tools if tools is not None else _default_tools()
+        tools = tools if tools is not None else _default_tools(settings)
         queue: asyncio.Queue[Live | None] = asyncio.Queue()
         with ExitStack() as undo:
             lock = threads.lock(folder)
@@ -195,10 +195,19 @@ class Session:
         if error is not None:
             raise error
 
+    def take_back(self, wanted: UndoAsked) -> None:
+        """Make this thread one that takes a kept change back; to be called before it is asked anything."""
+        self._work.transcript.append(wanted, durable=True)
+
     @property
     def waiting(self) -> ApprovalAsked | None:
         """Return the approval that the thread waits for."""
         return waiting(self._work)
+
+    @property
+    def approval_id(self) -> str:
+        """Return the id of the approval that the thread waits for."""
+        return approval_of(self._work)
 
     @property
     def decided_elsewhere(self) -> bool:
@@ -321,7 +330,7 @@ def _default_redactor(settings: Settings) -> Redactor:
     return redactor(settings)
 
 
-def _default_tools() -> Mapping[str, Tool[Any]]:
+def _default_tools(settings: Settings) -> Mapping[str, Tool[Any]]:
     from tools.registry import load_all
 
-    return load_all()
+    return load_all(settings.tools)

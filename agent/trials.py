@@ -19,6 +19,7 @@ from agent.events import (
     Phase,
     PlanMade,
     ToolFinished,
+    UndoAsked,
     UserMessage,
 )
 from tools.service_types import ChangePlan
@@ -74,6 +75,8 @@ class Trials:
         """How many plans were made for a change."""
         self.standing: dict[tuple[str, str], Measured] = {}
         """By host and unit: the last measurement of the state that the unit is in."""
+        self.undo: UndoAsked | None = None
+        """The kept change that this thread is to take back."""
         self.unsettled: dict[str, str] = {}
         """By host: the change of which nobody knows how it left the host."""
 
@@ -85,6 +88,8 @@ class Trials:
     def feed(self, event: Event) -> None:
         """Take in one event."""
         match event:
+            case UndoAsked():
+                self.undo = event
             case PlanMade():
                 earlier = self.by_change.get(event.change)
                 known = dict(earlier.measured) if earlier else {}

@@ -16,7 +16,7 @@ from tools import launch_edit, service, transaction, unit_text
 from tools.contract import Result, ToolError
 from tools.display import printable
 from tools.service import ChangePlan, ChangeRequest, EnvironmentChange
-from tools.service_plan import _alike, _diff, _requests, _startup
+from tools.service_plan import alike_of, diff_of, requests_of, startup_of
 
 NOW = datetime.now(UTC)
 PLAN = ChangePlan(
@@ -88,7 +88,7 @@ def changed(value: Any) -> Any:
 
 @pytest.mark.parametrize("name", sorted(ChangePlan.model_fields))
 async def test_one_changed_byte_of_any_field_is_refused(name: str) -> None:
-    raw = json.loads(PLAN.canonical())
+    raw = PLAN.model_dump(mode="json")
     value = raw[name]
     if name in ("created_at", "expires_at"):
         raw[name] = (datetime.fromisoformat(value) + timedelta(microseconds=1)).isoformat()
@@ -165,17 +165,17 @@ async def test_an_odd_value_of_one_setting_reaches_the_host(setting: str, value:
 
 def test_flags_that_may_be_the_same_one_are_told() -> None:
     argv = ["x", "--tp", "8", "--disable-cuda-graph", "--port=1"]
-    assert _alike(argv, "--tp-size") == ["--tp"]
-    assert _alike(argv, "--disable-cuda-gra") == ["--disable-cuda-graph"]
-    assert _alike(argv, "--disable-cuda-graph") == [] and _alike(argv, "A") == []
+    assert alike_of(argv, "--tp-size") == ["--tp"]
+    assert alike_of(argv, "--disable-cuda-gra") == ["--disable-cuda-graph"]
+    assert alike_of(argv, "--disable-cuda-graph") == [] and alike_of(argv, "A") == []
 
 
 def test_another_name_of_a_flag_is_told_though_it_begins_otherwise() -> None:
-    assert _alike(["x", "--tp", "8"], "--tensor-parallel-size") == ["--tp"]
-    assert _alike(["x", "-tp=8", "--model", "m"], "--tensor-parallel-size") == ["-tp"]
-    assert _alike(["x", "--tensor-parallel-size", "8"], "--tp-size") == ["--tensor-parallel-size"]
-    assert _alike(["x", "--pipeline-parallel", "8"], "--pp-size") == ["--pipeline-parallel"]
-    assert _alike(["-m", "x", "--page-size", "-1"], "--pp-size") == []
+    assert alike_of(["x", "--tp", "8"], "--tensor-parallel-size") == ["--tp"]
+    assert alike_of(["x", "-tp=8", "--model", "m"], "--tensor-parallel-size") == ["-tp"]
+    assert alike_of(["x", "--tensor-parallel-size", "8"], "--tp-size") == ["--tensor-parallel-size"]
+    assert alike_of(["x", "--pipeline-parallel", "8"], "--pp-size") == ["--pipeline-parallel"]
+    assert alike_of(["-m", "x", "--page-size", "-1"], "--pp-size") == []
 
 
 def test_plan_survives_json() -> None:
@@ -239,27 +239,27 @@ def test_flag_given_twice_is_refused() -> None:
 
 
 def test_start_up_is_the_longest_of_the_last_starts() -> None:
-    assert _startup("") is None
-    assert _startup("100.5 h systemd[1]: Started engine.\n") is None
+    assert startup_of("") is None
+    assert startup_of("100.5 h systemd[1]: Started engine.\n") is None
     simple = (
         "100.0 h systemd[1]: Started e.\n120.0 h py[1]: Application startup complete.\n"
         "122.5 h py[1]: The server is fired up and ready to roll!\n"
         "900.0 h systemd[1]: Started e.\n910.0 h py[1]: The server is fired up and ready to roll!\n"
     )
-    assert _startup(simple) == 22.5
+    assert startup_of(simple) == 22.5
     notify = (
         "1.0 h systemd[1]: Starting e...\n8.0 h py[1]: Application startup complete.\n"
         "8.1 h systemd[1]: Started e.\n"
     )
-    assert _startup(notify) == 7.0
+    assert startup_of(notify) == 7.0
 
 
 def test_requests_are_read_from_either_engine() -> None:
-    assert _requests("") == (None, None)
-    assert _requests(
+    assert requests_of("") == (None, None)
+    assert requests_of(
         'sglang:num_running_reqs{model_name="m",tp_rank="0"} 3.0\nsglang:num_queue_reqs 2.0'
     ) == (3, 2)
-    assert _requests('vllm:num_requests_running{engine="0"} 1.0\nvllm:num_requests_waiting{e="0"} 4.0') == (
+    assert requests_of('vllm:num_requests_running{engine="0"} 1.0\nvllm:num_requests_waiting{e="0"} 4.0') == (
         1,
         4,
     )
@@ -267,14 +267,14 @@ def test_requests_are_read_from_either_engine() -> None:
 
 def test_diff_shows_one_flag_a_line() -> None:
     before = ["/bin/x", "--a", "1", "--b"]
-    assert _diff("u.service", "d.conf", before, ["/bin/x", "--a", "2", "--b"], None).splitlines()[-4:] == [
+    assert diff_of("u.service", "d.conf", before, ["/bin/x", "--a", "2", "--b"], None).splitlines()[-4:] == [
         " /bin/x",
         "---a 1",
         "+--a 2",
         " --b",
     ]
     env = EnvironmentChange(name="A", before=None, after="1")
-    assert _diff("u.service", "d.conf", before, before, env).splitlines()[-1] == "+Environment A=1"
+    assert diff_of("u.service", "d.conf", before, before, env).splitlines()[-1] == "+Environment A=1"
 
 
 def test_answers_of_the_program_are_read() -> None:

@@ -96,6 +96,7 @@ class FakeService:
         self.valid_s = 600.0
         self.secret = ""
         self.refuses = ""
+        self.undo_refused = ""
         self.line_refused = ""
         self.line_told: list[str] = []
         self.irreproducible = False
@@ -137,6 +138,15 @@ class FakeService:
             created_at=now,
             expires_at=now + timedelta(seconds=self.valid_s),
         )
+
+    async def make_undo(self, host: Any, kept: ChangePlan, now: datetime) -> ChangePlan:
+        if self.undo_refused:
+            raise ToolError(self.undo_refused)
+        request = ChangeRequest(
+            unit=kept.unit, setting=kept.setting, from_value=kept.to_value, to_value=kept.from_value
+        )
+        plan = await self.make_plan(host, request, port=kept.port, now=now)
+        return plan.model_copy(update={"undoes": kept.id, "dropin_path": kept.dropin_path})
 
     async def check_line(self, ctx: ToolContext, host: Any, plan: ChangePlan) -> list[str]:
         if self.line_refused:
@@ -331,7 +341,7 @@ def moves(*proposals: ToolCall, outcome: str = "fixed", changes: Sequence[str] =
 
 def ports(service: FakeService) -> Ports:
     """Return the doors to a `FileHost`."""
-    return Ports(service, observer(service), check_line=service.check_line)
+    return Ports(service, observer(service), check_line=service.check_line, make_undo=service.make_undo)
 
 
 def tools(service: FakeService, noise: Sequence[float] = (0.99, 1.0, 1.01)) -> dict[str, Tool[Any]]:

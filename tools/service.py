@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 
 from tools.contract import Host, ToolError
 from tools.service_plan import make_plan
+from tools.service_standing import Holding, holding
 from tools.service_types import (
     Applied,
     ChangePlan,
@@ -22,6 +23,7 @@ from tools.service_types import (
     Finished,
     Progress,
 )
+from tools.service_undo import make_undo
 from tools.transaction import call, is_preparing, no_answer, parse, program
 
 __all__ = [
@@ -32,11 +34,14 @@ __all__ = [
     "ChangeStatus",
     "EnvironmentChange",
     "Finished",
+    "Holding",
     "Progress",
     "apply",
     "confirm",
     "extend",
+    "holding",
     "make_plan",
+    "make_undo",
     "roll_back",
     "status",
 ]

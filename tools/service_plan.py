@@ -5,9 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import secrets
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
 
 from tools import launch_edit, launch_line, unit_text
 from tools.contract import Host, ToolError
@@ -15,6 +13,7 @@ from tools.display import printable
 from tools.redact import redact
 from tools.service_request import check
 from tools.service_types import ChangePlan, ChangeRequest, EnvironmentChange
+from tools.service_unit import UnitState, check_process, check_unit, read_unit, skew_of
 
 EXPIRES_S = 1800.0
 UNKNOWN_START_S = 600.0
@@ -36,37 +35,23 @@ _METRIC = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class UnitState:
-    """Hold what was read of a unit, section by section."""
-
-    sections: dict[str, str]
-    properties: dict[str, str]
-    unit: unit_text.UnitText
-
-    @property
-    def cmdline(self) -> list[str]:
-        """Return the arguments of the main process."""
-        return [word.replace("\1", "\n") for word in self.sections["cmdline"].split("\n") if word]
-
-
 async def make_plan(
     host: Host, request: ChangeRequest, *, port: int, now: datetime, minimum_s: float = 60.0
 ) -> ChangePlan:
     """Read the unit and return the plan of one change; raise `ToolError` when it cannot be made safely."""
     check(request)
-    state = await _read(host, request.unit, port)
-    _check_unit(request.unit, state)
+    state = await read_unit(host, request.unit, port)
+    check_unit(request.unit, state)
     line = launch_edit.read(state.unit.all("Service.ExecStart"))
-    _check_process(line.argv, state.cmdline)
+    check_process(line.argv, state.cmdline)
     plan_id = f"{now:%Y%m%dt%H%M%S}-{secrets.token_hex(3)}"
     dropin = f"/etc/systemd/system/{request.unit}.d/90-leadline-{plan_id}.conf"
     after, environment, text = _edit(request, state, line)
     _check_shadow(state, dropin, request)
-    _check_shown(line.argv, after, text)
-    startup = _startup(state.sections["journal"])
-    limit = max(minimum_s, 2 * startup) if startup is not None else max(minimum_s, UNKNOWN_START_S)
-    running, queued = _requests(state.sections["metrics"])
+    check_shown(line.argv, after, text)
+    startup = startup_of(state.sections["journal"])
+    limit = limit_of(startup, minimum_s)
+    running, queued = requests_of(state.sections["metrics"])
     return ChangePlan(
         id=plan_id,
         host=host.name,
@@ -81,65 +66,33 @@ async def make_plan(
         dropin_path=dropin,
         dropin_text=text,
         preimage_sha256=state.sections["sha"].strip(),
-        diff=_diff(request.unit, dropin, line.argv, after, environment),
+        diff=diff_of(request.unit, dropin, line.argv, after, environment),
         running_requests=running,
         queued_requests=queued,
         startup_s=startup,
         rollback_after_s=limit,
         readiness_s=limit,
         port=port,
-        blast_radius=_blast(state, line.argv, request.setting, running, queued, limit),
+        blast_radius=blast_of(state, line.argv, request.setting, running, queued, limit)
+        + clock_words(skew_of(state, now)),
         restarts_needed=RESTARTS,
         created_at=now,
         expires_at=now + timedelta(seconds=EXPIRES_S),
+        clock_skew_s=skew_of(state, now),
     )
 
 
-async def _read(host: Host, unit: str, port: int) -> UnitState:
-    mark = f"@@{secrets.token_hex(8)}"
-    script = (Path(__file__).parent / "service_read.sh").read_text()
-    result = await host.exec(
-        ["sh", "-c", script, "leadline", unit, str(port), mark], timeout_s=60.0, retry=True
-    )
-    sections: dict[str, str] = {}
-    for part in result.stdout.data.decode("utf-8", "replace").split(f"\n{mark} ")[1:]:
-        name, _, body = part.partition("\n")
-        sections[name] = body
-    if not result.ok or "end" not in sections:
-        raise ToolError(
-            f"{unit} could not be read on {host.name}: {result.detail or result.outcome}; try again"
-        )
-    pairs = (line.partition("=") for line in sections["show"].splitlines())
-    return UnitState(sections, {key: value for key, _, value in pairs}, unit_text.parse(sections["cat"]))
+def clock_words(skew: float) -> list[str]:
+    """Say that the clock of the host is wrong, or ours; the limits of a plan do not depend on it."""
+    if not skew:
+        return []
+    way = "ahead of" if skew > 0 else "behind"
+    return [f"the host's clock is {abs(skew):.0f} s {way} ours; times in its journal are shifted by that"]
 
 
-def _check_unit(unit: str, state: UnitState) -> None:
-    about = state.properties
-    if state.sections["systemd"].strip() != "yes":
-        raise ToolError("this host does not run systemd; change the setting by hand")
-    if about.get("LoadState") != "loaded" or not state.sections["cat"].strip():
-        raise ToolError(f"there is no unit {unit} on this host")
-    if about.get("NeedDaemonReload") == "yes":
-        raise ToolError(
-            f"{unit} was edited and not reloaded; that edit would come into force with this change"
-        )
-    if about.get("ActiveState") != "active" or about.get("MainPID", "0") == "0":
-        raise ToolError(f"{unit} does not run ({about.get('ActiveState')}); start it, or fix that first")
-
-
-def _check_process(argv: list[str], cmdline: list[str]) -> None:
-    """Refuse a unit whose main process is not what its launch line says."""
-    if not cmdline:
-        raise ToolError("the command line of the unit's process may not be read by this account")
-    if launch_edit.is_shell(cmdline[0]):
-        raise ToolError(
-            f"the unit's process is a shell ({argv[0]} is a wrapper); the settings are in what it runs"
-        )
-    tail = argv[1:]
-    if not tail or cmdline[-len(tail) :] != tail:
-        raise ToolError(
-            "the unit's process does not run what ExecStart= says: systemd did not start this engine so"
-        )
+def limit_of(startup: float | None, minimum_s: float) -> float:
+    """Return how long a start may take, and how long a change stays unless it is confirmed."""
+    return max(minimum_s, 2 * startup) if startup is not None else max(minimum_s, UNKNOWN_START_S)
 
 
 def _edit(
@@ -151,11 +104,17 @@ def _edit(
         _check_from(request, found)
         after = launch_edit.with_flag(line.argv, request.setting, request.to_value)
         return after, None, launch_edit.exec_start_dropin(line.prefix, after)
-    files = state.sections["envfiles"].split("\n")
-    if request.setting in files or any(name.startswith("?") for name in files):
-        raise ToolError(
-            f"{request.setting} may be set by an EnvironmentFile=, which wins over a drop-in; edit it there"
-        )
+    for name, _, file in (row.partition(" ") for row in state.sections["envfiles"].splitlines()):
+        if name == request.setting:
+            raise ToolError(
+                f"{name} is set by EnvironmentFile={printable(file)}, which wins over a drop-in's "
+                f"Environment=; a person has to change it there"
+            )
+        if name == "?":
+            raise ToolError(
+                f"{request.setting} may be set by EnvironmentFile={printable(file)}, which cannot be read "
+                "here and wins over a drop-in; a person has to look"
+            )
     removed = state.properties.get("UnsetEnvironment", "").split()
     if request.setting in removed:
         raise ToolError(f"the unit unsets {request.setting}; take that out by hand first")
@@ -182,7 +141,7 @@ def _check_shadow(state: UnitState, dropin: str, request: ChangeRequest) -> None
             raise ToolError(f"{path} sorts after every drop-in of ours and decides {key}; change it there")
 
 
-def _check_shown(before: list[str], after: list[str], text: str) -> None:
+def check_shown(before: list[str], after: list[str], text: str) -> None:
     """Refuse what cannot be shown for approval as it is."""
     if printable(text) != text:
         raise ToolError("the launch line holds characters that cannot be shown, so nobody can approve it")
@@ -192,7 +151,7 @@ def _check_shown(before: list[str], after: list[str], text: str) -> None:
         raise ToolError("the change holds what looks like a secret, so it cannot be shown for approval")
 
 
-def _startup(text: str) -> float | None:
+def startup_of(text: str) -> float | None:
     """Return the longest of the last starts, from the unit's start to its engine's ready line."""
     started: float | None = None
     announced = False
@@ -212,7 +171,7 @@ def _startup(text: str) -> float | None:
     return round(max(list(seen.values())[-5:]), 1) if seen else None
 
 
-def _requests(text: str) -> tuple[int | None, int | None]:
+def requests_of(text: str) -> tuple[int | None, int | None]:
     """Return running and queued requests; None each when the server does not tell."""
     found: dict[str, float] = {}
     for line in text.splitlines():
@@ -223,7 +182,7 @@ def _requests(text: str) -> tuple[int | None, int | None]:
     return (None if running is None else round(running)), (None if queued is None else round(queued))
 
 
-def _alike(argv: list[str], setting: str) -> list[str]:
+def alike_of(argv: list[str], setting: str) -> list[str]:
     """Return the flags of a launch line that may be another name of a setting, or a short form of one."""
     flags = {word.partition("=")[0] for word in argv if re.match(r"--?[A-Za-z]", word)} - {setting}
     if not setting.startswith("--"):
@@ -237,12 +196,13 @@ def _alike(argv: list[str], setting: str) -> list[str]:
     )
 
 
-def _blast(
+def blast_of(
     state: UnitState, argv: list[str], setting: str, running: int | None, queued: int | None, limit: float
 ) -> list[str]:
+    """Say what else a restart of the unit touches."""
     out = [
         f"{word} stands in the launch line as well; if it is another name of {setting}, the last one counts"
-        for word in _alike(argv, setting)
+        for word in alike_of(argv, setting)
     ]
     out += [
         f"{state.properties.get('Id')} is restarted: no answers until it is ready,"
@@ -260,6 +220,9 @@ def _blast(
     for name in ("RequiredBy", "BoundBy", "ConsistsOf"):
         if units := state.properties.get(name, "").split():
             out.append(f"stopped or restarted with it ({name}): {', '.join(units)}")
+    for name in ("ExecStartPre", "ExecStartPost", "ExecStop"):
+        for line in state.unit.all(f"Service.{name}"):
+            out.append(f"{name}= runs again: {printable(line)[:120]}")
     containers = state.sections["containers"].splitlines()
     if containers:
         out.append(
@@ -269,9 +232,10 @@ def _blast(
     return out
 
 
-def _diff(
+def diff_of(
     unit: str, dropin: str, before: list[str], after: list[str], change: EnvironmentChange | None
 ) -> str:
+    """Return what changes, one flag a line, under the names of both sides."""
     old, new = _lines(before), _lines(after)
     if change is not None:
         old += [f"Environment {change.name}={change.before}"] if change.before is not None else []

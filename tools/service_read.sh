@@ -1,5 +1,6 @@
-# Read what the plan of a change needs to know of a unit; change nothing. Arguments: unit, port, mark.
-unit=$1 port=$2 mark=$3
+# Read what the plan of a change needs to know of a unit; change nothing. Arguments: unit, port, mark, and the
+# drop-in of an earlier plan where that is looked at.
+unit=$1 port=$2 mark=$3 dropin=${4:-}
 export LC_ALL=C
 section() { printf '\n%s %s\n' "$mark" "$1"; }
 show() { systemctl show -p "$1" --value -- "$unit" 2>/dev/null; }
@@ -7,8 +8,10 @@ unset http_proxy HTTP_PROXY https_proxy all_proxy ALL_PROXY
 
 section systemd
 if [ -d /run/systemd/system ] && command -v systemctl >/dev/null 2>&1; then echo yes; fi
+section clock
+date +%s
 section show
-systemctl show -p Id,LoadState,ActiveState,MainPID,NeedDaemonReload,FragmentPath,DropInPaths,EnvironmentFiles \
+systemctl show -p Id,LoadState,LoadError,Type,SourcePath,Transient,ActiveState,MainPID,NeedDaemonReload,FragmentPath,DropInPaths,EnvironmentFiles \
     -p UnsetEnvironment,PassEnvironment,RequiredBy,BoundBy,PartOf,ConsistsOf,ControlGroup -- "$unit" 2>/dev/null
 section cat
 systemctl cat -- "$unit" 2>/dev/null
@@ -31,11 +34,21 @@ section envfiles
 systemctl cat -- "$unit" 2>/dev/null | sed -n 's/^[[:space:]]*EnvironmentFile=-\{0,1\}//p' | while read -r file; do
     [ -n "$file" ] || continue
     if [ -r "$file" ]; then
-        sed -n 's/^[[:space:]]*\([A-Za-z_][A-Za-z0-9_]*\)=.*/\1/p' "$file"
+        sed -n 's/^[[:space:]]*\([A-Za-z_][A-Za-z0-9_]*\)=.*/\1/p' "$file" | while read -r name; do echo "$name $file"; done
     elif [ -e "$file" ]; then
         echo "? $file"
+    else
+        case $file in *[*?[%]*) echo "? $file" ;; esac
     fi
 done
+if [ -n "$dropin" ]; then
+    section dropin
+    cat "$dropin" 2>/dev/null && echo .
+    section ours
+    ls "$(dirname "$dropin")" 2>/dev/null | grep '^90-leadline-'
+    section environ
+    [ "${pid:-0}" = 0 ] || tr '\0\n' '\n\001' 2>/dev/null <"/proc/$pid/environ"
+fi
 section metrics
 if command -v curl >/dev/null 2>&1; then
     curl -fs -m 5 "http://127.0.0.1:$port/metrics"

@@ -70,10 +70,23 @@ class ChangePlan(BaseModel):
     restarts_needed: int = Field(description="Starts it uses when it has to be rolled back as well.")
     created_at: datetime
     expires_at: datetime
+    clock_skew_s: float = Field(default=0.0, description="How far the host's clock was ahead of ours.")
+    undoes: str | None = Field(
+        default=None,
+        description="Id of the kept plan whose drop-in this one takes away; None: this one writes it.",
+    )
 
     def canonical(self) -> bytes:
-        """Return the plan as the one JSON text that its digest is made of."""
-        return json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":")).encode()
+        """Return the plan as the one JSON text that its digest is made of.
+
+        A field that older plans lack is left out at its default, so that their digests stay.
+        """
+        whole = self.model_dump(mode="json")
+        if self.clock_skew_s == 0.0:
+            del whole["clock_skew_s"]
+        if self.undoes is None:
+            del whole["undoes"]
+        return json.dumps(whole, sort_keys=True, separators=(",", ":")).encode()
 
     def digest(self) -> str:
         """Return the sha256 that an approval is bound to."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal, cast
 
 from tools.contract import Host, Result, ToolError
+from tools.declared import Effect, declared
 from tools.display import printable
 from tools.redact import redact
 from tools.service_types import ChangePlan, ChangeState, ChangeStatus
@@ -48,11 +49,19 @@ _DETAILS = {
     "left": "this host was restarted meanwhile: the change is there, without a timer; roll it back",
 }
 _LISTS = ("progress", "notes", "lines")
+_EFFECTS: dict[str, Effect] = {
+    "status": "read",
+    "withdraw": "restore",
+    "order": "restore",
+    "recover": "restore",
+    "left": "read",
+}
+"""What the verbs do to a host, where that is not a write."""
 
 HELPER = "/usr/local/sbin/leadline-svc"
 """The root-owned program by which an unprivileged account changes what its allow file names."""
 
-# Arguments: the helper, what its `version` has to say, the plan's digest, then those of `sh -c` for an account
+# Arguments: the helper, what its `version` has to say, the plan's digest, then those of sh -c for an account
 # that may do all itself: the program that finds the folder, a name, VERB, ID, SIZE of what is sent.
 # Standard input, where SIZE is not 0: a line with the plan, of which the helper makes the program; then that.
 _ENTER = """
@@ -122,7 +131,8 @@ def program(plan: ChangePlan) -> bytes:
         "rollback_after": f"{plan.rollback_after_s:g}",
         "readiness": f"{plan.readiness_s:g}",
         "restarts_needed": str(plan.restarts_needed),
-        "expires": str(int(plan.expires_at.timestamp())),
+        "expires": str(int(plan.expires_at.timestamp() + plan.clock_skew_s)),
+        "undoes": plan.undoes or "",
     }
     header = "".join(f"{name}={shlex.quote(value)}\n" for name, value in values.items())
     return f"{header}{body()}".encode()
@@ -147,12 +157,13 @@ async def call(
     inner = [entry(), "leadline", verb, plan_id, str(len(sent)), *args]
     text, digest = (plan.canonical(), plan.digest()) if plan is not None else (b"", "-")
     stdin = text + b"\n" + sent
-    result = await host.exec(
-        ["sh", "-c", _ENTER, "leadline", HELPER, helper_version(), digest, *inner],
-        timeout_s=timeout_s,
-        stdin=stdin if sent else None,
-        retry=verb in ("status", "withdraw"),
-    )
+    with declared(_EFFECTS.get(verb, "write")):
+        result = await host.exec(
+            ["sh", "-c", _ENTER, "leadline", HELPER, helper_version(), digest, *inner],
+            timeout_s=timeout_s,
+            stdin=stdin if sent else None,
+            retry=verb in ("status", "withdraw"),
+        )
     if result.outcome == "exited" and result.exit_code == REFUSED:
         said = result.stdout.data.decode(errors="replace").strip().splitlines()
         refusal = next(

@@ -1,8 +1,10 @@
 # One change to one systemd unit, as a transaction: armed, applied, then confirmed or rolled back.
 #
 # Sent along by service.py with a header that sets: plan_id unit port digest plan_json preimage dropin
-# dropin_text rollback_after readiness restarts_needed expires. Kept in its own folder, which holds all state:
-# the timer, the worker and every later call run this same file. POSIX sh; needs systemctl, systemd-run, flock.
+# dropin_text rollback_after readiness restarts_needed expires undoes. Kept in its own folder, which holds all
+# state: the timer, the worker and every later call run this same file. POSIX sh; needs systemctl, systemd-run,
+# flock. Where undoes names an earlier plan, the change is to take that plan's drop-in away: it lies beside its
+# place, under a name that systemd does not read, until the change is confirmed.
 #
 # Fault points, in order; death or a lost link right there leaves the host so:
 #   saved       old state, nothing armed, nothing touched
@@ -28,12 +30,15 @@ dir=$(dirname "$0")
 base=$(dirname "$dir")
 folder=$(dirname "$dropin")
 pending=${dropin%.conf}.pending # lies beside a change that nobody confirmed yet; outlives a restart of the host
+aside=${dropin%.conf}.undo-$plan_id # what was taken away, and is put back unless that is confirmed; outlives it too
 fatal='Scheduler hit an exception|Received sigquit from a child process|EngineDeadError|Segmentation fault|CUDA error|out of memory|Address already in use'
 budget=6
 window=1800
 
 point() { printf '%s\n' "$1" >"$dir/point"; }
-now() { date +%s; }
+# Seconds that no setting of the clock moves.
+now() { read -r up _ </proc/uptime && echo "${up%%.*}"; }
+holds() { [ "$(cat "$1" 2>/dev/null; echo .)" = "$dropin_text." ]; }
 have() { command -v "$1" >/dev/null 2>&1; }
 state() { cat "$dir/state" 2>/dev/null || echo preparing; }
 put() { printf '%s\n' "$2" >"$dir/$1.new" && mv -f "$dir/$1.new" "$dir/$1"; }
@@ -72,6 +77,7 @@ healthy() {
     esac
     return 1
 }
+steadily_healthy() { healthy || { nap && healthy; } || { nap && healthy; }; }
 http_code() {
     if have curl; then
         curl -s -m 5 -o /dev/null -w '%{http_code}' "http://127.0.0.1:$port$1"
@@ -111,7 +117,7 @@ arm() {
     systemd-run --quiet --collect --on-active="$1" --timer-property=AccuracySec=200ms --unit="$timer" \
         sh "$dir/transaction.sh" rollback timer >"$dir/arm.log" 2>&1 || return 1
     put timer "$timer"
-    put rollback_at "$(($(now) + ${1%%.*}))"
+    put rollback_at "$(($(date +%s) + ${1%%.*}))"
     [ -z "$old" ] || systemctl stop "$old.timer" >/dev/null 2>&1
     return 0
 }
@@ -134,7 +140,8 @@ let_go() { exec 8>&-; }
 begin() {
     printf '%s' "$plan_json" >"$dir/plan.json"
     [ "$(sha256sum <"$dir/plan.json" | cut -d ' ' -f 1)" = "$digest" ] || refuse "the plan is not the approved one"
-    [ "$(now)" -lt "$expires" ] || refuse "the plan has expired by this host's clock; make a new one"
+    [ "$(date +%s)" -lt "$expires" ] ||
+        refuse "the plan has expired by this host's clock ($(date -u +%FT%TZ)); make a new one, which reads that clock again"
     for program in systemctl systemd-run journalctl flock sha256sum; do
         have "$program" || refuse "$program is missing on this host"
     done
@@ -150,7 +157,11 @@ begin() {
     [ "$(seen)" = "$preimage" ] || refuse "$unit is not what the plan was made from; make a new plan"
     [ "$(systemctl show -p NeedDaemonReload --value -- "$unit")" != yes ] ||
         refuse "$unit was edited and not reloaded; that edit would come into force with this change"
-    [ ! -e "$dropin" ] || refuse "$dropin exists already"
+    if [ -z "$undoes" ]; then
+        [ ! -e "$dropin" ] || refuse "$dropin exists already"
+    else
+        holds "$dropin" || refuse "$dropin does not hold any more what was written there"
+    fi
     save
     write
     verify
@@ -169,7 +180,8 @@ begin() {
 within_budget() {
     oldest=$(($(now) - window)) used=0
     if [ -e "$base/unit-$unit.starts" ]; then
-        used=$(awk -v oldest="$oldest" '$1 >= oldest { n++ } END { print n + 0 }' "$base/unit-$unit.starts")
+        used=$(awk -v oldest="$oldest" -v now="$((oldest + window))" \
+            '$1 >= oldest && $1 <= now { n++ } END { print n + 0 }' "$base/unit-$unit.starts")
     fi
     [ $((used + restarts_needed)) -le "$budget" ] ||
         refuse "restart budget of $unit: $used of $budget in 30 minutes are used and this plan may need $restarts_needed"
@@ -188,6 +200,10 @@ save() {
 }
 
 write() {
+    if [ -n "$undoes" ]; then
+        point written
+        return
+    fi
     if [ ! -d "$folder" ]; then
         (umask 022 && mkdir "$folder") 2>"$dir/write.log" || refuse "$(head -n 1 "$dir/write.log")"
         : >"$dir/made_folder"
@@ -200,6 +216,7 @@ write() {
 
 # systemd only warns of a mistyped key, so any line that the unit did not cause before fails.
 verify() {
+    [ -z "$undoes" ] || return 0 # the text that is left was in force before
     have systemd-analyze || {
         note "systemd-analyze is missing: the text was not verified"
         return 0
@@ -228,8 +245,12 @@ work() {
     }
     : >"$dir/touched"
     point touched
-    (umask 022 && : >"$pending")
-    mv -f "$dropin.tmp" "$dropin" && flush "$folder"
+    [ -n "$undoes" ] || (umask 022 && : >"$pending")
+    exchange 2>"$dir/exchange.log" || {
+        undo readiness "$dropin cannot be changed: $(head -n 1 "$dir/exchange.log")"
+        exit 0
+    }
+    flush "$folder"
     point renamed
     systemctl daemon-reload 2>"$dir/reload.log" || {
         undo readiness "daemon-reload failed: $(head -n 1 "$dir/reload.log")"
@@ -259,6 +280,16 @@ work() {
     fi
 }
 
+exchange() { if [ -n "$undoes" ]; then mv -f "$dropin" "$aside"; else mv -f "$dropin.tmp" "$dropin"; fi; }
+give_back() {
+    if [ -n "$undoes" ]; then
+        [ ! -e "$aside" ] || mv -f "$aside" "$dropin"
+        rm -f "$pending"
+    else
+        rm -f "$dropin" "$pending"
+    fi
+}
+
 start_again() {
     look
     put stopped "$invocation"
@@ -272,7 +303,7 @@ start_again() {
 
 # Wait until the unit runs anew and answers; else say why not in $why. It may start once only.
 ready() {
-    limit=$1 new='' still=0 next=0 stopped=$(kept stopped) began=$(now)
+    limit=$1 new='' still=0 next=0 good=0 stopped=$(kept stopped) began=$(now)
     while :; do
         [ "$2" != work ] || [ "$(state)" = restarting ] || { why=overtaken; return 1; }
         look
@@ -281,7 +312,9 @@ ready() {
             [ "$still" -lt 12 ] || { why="$unit does not start: $result $(head -n 1 "$dir/restart.log")"; return 1; }
         elif [ -n "$invocation" ]; then
             steady || return 1
-            answering && return 0
+            # One good answer may be chance: a server whose health comes and goes is not ready.
+            if answering; then good=$((good + 1)); else good=0; fi
+            [ "$good" -lt 3 ] || return 0
             [ -z "$why" ] || return 1
         fi
         passed=$(($(now) - began))
@@ -316,6 +349,7 @@ answering() {
     if [ "$active" != active ]; then return 1; fi
     [ "$(kept before/healthy)" = yes ] || [ "$do" = work ] || return 0
     healthy || return 1
+    [ "$good" = 0 ] || return 0 # asked for a completion once already
     [ "$(kept before/smoke)" = 200 ] || return 0
     answer=$(smoke 60)
     case $answer in
@@ -340,11 +374,15 @@ undo() {
     rm -f "$dropin.tmp"
     why=''
     if [ -e "$dir/touched" ]; then
-        rm -f "$dropin" "$pending"
+        give_back
         [ ! -e "$dir/made_folder" ] || rmdir "$folder" 2>/dev/null
         flush "$(dirname "$folder")"
         point removed
         systemctl daemon-reload 2>"$dir/reload.log" || why="daemon-reload failed: $(head -n 1 "$dir/reload.log")"
+        if [ -n "$why" ] && [ ! -e "$dir/restarted" ] && unmoved; then
+            note "daemon-reload failed here, but the old text was never replaced in systemd: $why"
+            why=''
+        fi
         if [ -e "$dir/restarted" ]; then
             # A unit that failed too often is refused its start until this counter is reset.
             systemctl reset-failed -- "$unit" >/dev/null 2>&1
@@ -368,6 +406,9 @@ undo() {
     fi
 }
 
+# Whether systemd holds the old text, though it did not read it anew.
+unmoved() { [ "$(seen)" = "$preimage" ] && [ "$(systemctl show -p NeedDaemonReload --value -- "$unit")" != yes ]; }
+
 rollback() {
     hold || exit 1
     case $(state) in
@@ -387,13 +428,15 @@ rollback() {
 
 # A host that restarted has lost timer and state, but not the drop-in.
 recover() {
-    if [ -e "$dropin" ]; then
-        [ "$(cat "$dropin"; echo .)" = "$dropin_text." ] || refuse "$dropin is not this plan's text any more"
+    place=$dropin
+    [ -z "$undoes" ] || place=$aside
+    if [ -e "$place" ]; then
+        holds "$place" || refuse "$place is not this plan's text any more"
         : >"$dir/touched"
         : >"$dir/restarted"
         mkdir -p "$dir/before"
         echo no >"$dir/before/healthy"
-        : >"$dir/made_folder"
+        [ -n "$undoes" ] || : >"$dir/made_folder"
     fi
     rollback request
 }
@@ -420,8 +463,12 @@ confirm() {
             echo "refused: $unit is not the process that was verified any more; roll back"
             exit 3
         }
-        [ "$(cat "$dropin" 2>/dev/null; echo .)" = "$dropin_text." ] || {
+        if [ -n "$undoes" ]; then [ ! -e "$dropin" ] && holds "$aside"; else holds "$dropin"; fi || {
             echo "refused: $dropin does not hold what was applied any more; roll back"
+            exit 3
+        }
+        [ "$(kept before/healthy)" != yes ] || steadily_healthy || {
+            echo "refused: $unit does not answer as healthy any more; roll back"
             exit 3
         }
         [ "$(seen)" = "$(kept text)" ] ||
@@ -431,17 +478,20 @@ confirm() {
             exit 3
         }
         point confirmed
-        rm -f "$pending"
-        disarm
+        settle
         release
         say "confirmed: the change stays"
         ;;
-    confirmed)
-        rm -f "$pending"
-        disarm
-        ;;
+    confirmed) settle ;;
     esac
     status
+}
+
+# The decision is written: leave nothing that could bring the other state back.
+settle() {
+    rm -f "$pending" "$aside"
+    [ -z "$undoes" ] || rmdir "$folder" 2>/dev/null
+    disarm
 }
 
 extend() {

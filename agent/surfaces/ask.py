@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from agent import threads
 from agent.config import Settings
 from agent.errors import ExitCode, UsageError
-from agent.events import Ended, Live, Started
+from agent.events import ApprovalAsked, Ended, Live, Started
 from agent.models.select import model_of
 from agent.state import Change, Conclusion
 from agent.surfaces.approving import decide, refuse_unattended
@@ -67,8 +67,8 @@ async def _run(options: AskOptions) -> ExitCode:
         try:
             async for event in session.ask(None):
                 show(event)
-            while (approval := await decide(session, unattended=options.approve)) is not None:
-                async for event in session.answer(approval):
+            while (events := await decide(session, unattended=options.approve)) is not None:
+                async for event in events:
                     show(event)
         except asyncio.CancelledError:
             sys.stderr.write(f"\ninterrupted; what was gathered is kept; {_go_on(options, session)}\n")
@@ -109,9 +109,15 @@ def _view(options: AskOptions) -> Callable[[Live], None]:
         return _print_event
     if options.quiet:
         return lambda event: None
+    return shown(unattended=options.approve)
+
+
+def shown(*, unattended: bool) -> Callable[[Live], None]:
+    """Return what shows events on stderr; where nobody is asked, nothing is said to wait."""
     from agent.surfaces.terminal import Terminal
 
-    return Terminal.on_stderr().show
+    show = Terminal.on_stderr().show
+    return (lambda event: None if isinstance(event, ApprovalAsked) else show(event)) if unattended else show
 
 
 def _print_event(event: Live) -> None:
@@ -134,6 +140,7 @@ def _finish(options: AskOptions, session: Session) -> ExitCode:
         again = f"leadline ask {options.host} --resume {session.thread}"
         sys.stderr.write(
             f"an approval of {session.waiting.change} is needed; answer it at a terminal: {again}\n"
+            f"or decide with `leadline approvals show {session.approval_id}`, then run the same\n"
         )
         return ExitCode.APPROVAL_NEEDED
     if ended is None:

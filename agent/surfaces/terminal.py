@@ -34,6 +34,7 @@ from agent.events import (
     ToolFinished,
     ToolStarted,
     TurnTaken,
+    UndoAsked,
     UserMessage,
 )
 from agent.state import Change, Conclusion, HypothesisStatus, LevelComparison, TrialVerdict
@@ -228,7 +229,7 @@ def _change_line(
 
 
 def _one_line(
-    event: Started | ToolStarted | ChangeMoved | SystemNote | Failed | Resumed,
+    event: Started | ToolStarted | ChangeMoved | SystemNote | Failed | Resumed | UndoAsked,
 ) -> tuple[str, str]:
     match event:
         case Started(thread=thread, hosts=hosts, mode=mode, recorded=recorded):
@@ -243,6 +244,8 @@ def _one_line(
             return f"  {text}", "yellow"
         case Resumed(process=process):
             return f"  resumed by {process}", "dim"
+        case UndoAsked(thread=thread, change=change):
+            return f"  {change} of {thread} is to be taken back", "magenta"
         case _:
             assert_never(event)
 
