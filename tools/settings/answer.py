@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from tools.contract import Host, ToolContext, ToolError
 from tools.facts import redacted
+from tools.settings import brief, view
 from tools.settings import subject as subjects
-from tools.settings import view
+from tools.settings.fitting import fit
 from tools.settings.remote import RemoteTree
 from tools.settings.subject import Subject
 from tools.settings.tool import Args
@@ -56,26 +57,46 @@ def _answer(subject: Subject, args: Args) -> dict[str, Any]:
 
 
 async def bounded_view(ctx: ToolContext, args: Args) -> dict[str, Any]:
-    """Explain, keep every file that is cited, and return a view that fits."""
+    """Explain in few words, keep every file that is cited, and return a view that fits."""
+    if args.what == "one" and not args.names:
+        raise ToolError("name the settings to explain, or ask for what=diff")
     host = ctx.host(args.host)
-    answer = await full_view(ctx, args)
-    if args.what == "diff":
-        answer = _only_differences(answer)
     subject = await subject_of(ctx, host, args)
-    answer["artifacts"] = await asyncio.to_thread(_keep, ctx, host, subject, answer)
-    return fit(answer, ctx.settings.view_chars)
+    answer = await asyncio.to_thread(_brief, subject, args)
+    answer = fit(redacted(answer, ctx.redact), ctx.settings.view_chars)
+    kept = await asyncio.to_thread(_keep, ctx, host, subject, answer)
+    # What names the files is added; the places are shorter by then.
+    return fit(brief.with_handles(answer, kept) | {"artifacts": kept}, ctx.settings.view_chars)
 
 
-def _only_differences(answer: dict[str, Any]) -> dict[str, Any]:
-    settings: dict[str, Any] = answer["settings"]
-    shown = {
-        name: {key: part for key, part in one.items() if key not in ("definition", "origin")}
-        for name, one in settings.items()
-        if one["class"] not in ("default", "unknown") or one.get("disagrees") or one.get("contradicted")
-    }
-    unknown = [name for name, one in settings.items() if not one["known"]]
-    rest = len(settings) - len(shown)
-    return {**answer, "settings": shown, "unknown": unknown, "others": f"{rest} settings are not listed"}
+def _brief(subject: Subject, args: Args) -> dict[str, Any]:
+    what: dict[str, Any] = {}
+    if args.what == "one":
+        names, strange = _named(subject, args.names)
+        what = brief.settings_brief(subject, names) | ({"no_settings": strange} if strange else {})
+    elif args.what == "diff":
+        what = brief.table_brief(subject)
+    elif args.what == "suspects":
+        what = view.suspects_view(subject)
+    elif args.what == "lint":
+        what = view.lint_view(subject, args.launch_line)
+    if isinstance(subject.tree, RemoteTree):
+        subject.tree.remember()
+    return {**view.brief_head(subject), **what}
+
+
+def _named(subject: Subject, words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Return the settings meant, and of each word that is none why; raise when none of them is one."""
+    names: list[str] = []
+    strange: dict[str, str] = {}
+    for word in words:
+        try:
+            names.append(subjects.named(subject, word))
+        except ToolError as error:
+            strange[word] = str(error)
+    if not names:
+        raise ToolError("; ".join(strange.values()))
+    return list(dict.fromkeys(names)), strange
 
 
 def _keep(ctx: ToolContext, host: Host, subject: Subject, answer: Mapping[str, Any]) -> dict[str, str]:
@@ -84,7 +105,8 @@ def _keep(ctx: ToolContext, host: Host, subject: Subject, answer: Mapping[str, A
     assert location is not None
     taken_at = datetime.now(UTC)
     kept: dict[str, str] = {}
-    for path in dict.fromkeys(_cited(answer)):
+    places = [place.rpartition(":")[0] for place in brief.cited_places(answer)]
+    for path in dict.fromkeys([*places, *_cited(answer)]):
         data = subject.tree.read(path)
         if data is not None:
             folder = subject.stand_in or location.package
@@ -100,9 +122,10 @@ def _keep(ctx: ToolContext, host: Host, subject: Subject, answer: Mapping[str, A
                     version=subject.tree.version,
                 )
             kept[path] = ctx.cache[key].handle
+    settings = answer.get("settings", {}).values()
     texts = {
         f"systemctl cat {subject.evidence.unit}": subject.evidence.unit_text,
-        "log of the start": subject.evidence.log,
+        "log of the start": subject.evidence.log if any("log" in one for one in settings) else "",
         "server_info": json.dumps(location.process.effective) if location.process.effective else "",
     }
     for label, text in texts.items():
@@ -127,82 +150,3 @@ def _cited(answer: object) -> Iterator[str]:
     elif isinstance(answer, list):
         for part in answer:
             yield from _cited(part)
-
-
-def _each(answer: dict[str, Any], change: Callable[[dict[str, Any]], None]) -> None:
-    for one in answer.get("settings", {}).values():
-        change(one)
-
-
-def _drop(one: dict[str, Any], *names: str) -> None:
-    for name in names:
-        one.pop(name, None)
-
-
-def _fewer(one: dict[str, Any], key: str, most: int) -> None:
-    rows = one.get(key, [])
-    if len(rows) > most:
-        one[key] = rows[:most]
-        one.setdefault("cut", {})[key] = f"{most} of {len(rows)}"
-
-
-def _plainer(one: dict[str, Any]) -> None:
-    """Leave out what decides nothing: true conditions of assignments, help texts."""
-    for row in one.get("overwrites", ()):
-        row["conditions"] = [c for c in row["conditions"] if c["verdict"] != "true"]
-    for step in one.get("steps", ()):
-        step["conditions"] = step["conditions"][-6:]
-    if one.get("definition"):
-        one["definition"]["help"] = one["definition"]["help"][:200]
-
-
-def _without_conditions(one: dict[str, Any]) -> None:
-    for row in one.get("overwrites", ()):
-        _drop(row, "conditions", "needs")
-
-
-def _short_values(one: dict[str, Any]) -> None:
-    text = json.dumps(one["value"])
-    if len(text) > 200:
-        one["value"] = f"{text[:200]} [cut]"
-
-
-_STEPS: tuple[Callable[[dict[str, Any]], None], ...] = (
-    _plainer,
-    lambda one: _fewer(one, "readers", 10),
-    _without_conditions,
-    _short_values,
-    lambda one: _fewer(one, "overwrites", 12),
-    lambda one: _fewer(one, "readers", 4),
-    lambda one: _fewer(one, "steps", 3),
-    lambda one: _drop(one, "definition", "observed", "alternatives"),
-    lambda one: _fewer(one, "overwrites", 4),
-    lambda one: _drop(one, "steps", "needs"),
-    lambda one: _drop(one, "overwrites", "readers", "log"),
-)
-
-
-def fit(answer: dict[str, Any], limit: int) -> dict[str, Any]:
-    """Cut an answer, least telling parts first, until it fits; what went is said."""
-    for step in _STEPS:
-        if _size(answer) <= limit:
-            return answer
-        _each(answer, step)
-        answer["cut"] = "parts are left out; ask for fewer names"
-    settings: dict[str, Any] = answer.get("settings", {})
-    names = list(settings)
-    while _size(answer) > limit and len(names) > 1:
-        names = names[: len(names) * 3 // 4]
-        answer["settings"] = {name: settings[name] for name in names}
-        answer["cut"] = f"{len(names)} of {len(settings)} settings are shown; name those you want"
-    for key in ("suspects", "problems"):
-        rows = answer.get(key, [])
-        while _size(answer) > limit and len(rows) > 1:
-            rows = rows[: len(rows) * 3 // 4]
-            answer["cut"] = f"{len(rows)} of {len(answer[key])} {key} are shown"
-            answer[key] = rows
-    return answer
-
-
-def _size(answer: Iterable[Any]) -> int:
-    return len(json.dumps(answer, ensure_ascii=False))

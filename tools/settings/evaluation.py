@@ -219,7 +219,7 @@ class Run:
             verdict = {"true": "false", "false": "true"}.get(verdict, verdict)  # type: ignore[assignment]
         because = ", ".join(dict.fromkeys(f"{n} = {_short(v)}" for n, v in met.leaves))
         cite = self.cite(met.module.path, met.node.lineno, getattr(met.node, "end_lineno", None))
-        return Condition(text, verdict, because, cite, met.needs)
+        return Condition(text, verdict, because, cite, met.needs, met.leaves)
 
     def cite(self, path: str, line: int, last: int | None = None) -> Cite:
         """Cite lines of a file of the package."""

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from tools.definitions import HIDDEN, is_secret
 from tools.evaluate import evaluate
@@ -23,7 +23,8 @@ from tools.settings.resolving import resolving
 from tools.settings.slots import slots_of
 from tools.settings.types import Cite, Condition, Effective, Evaluation, SourceTree, Truth
 
-Fallback = Callable[[Need], tuple[Truth, str] | None]
+Facts = tuple[tuple[str, Any], ...]
+Fallback = Callable[[Need], tuple[Truth, str, Facts] | None]
 """Judge a condition by other means; None when these do not apply."""
 _STARTED: Final = ("launch_server.py", "__main__.py", "main.py", "api_server.py", "http_server.py")
 _FLIPPED: Final[dict[Truth, Truth]] = {"true": "false", "false": "true", "unknown": "unknown"}
@@ -83,8 +84,8 @@ class Judging:
         if found.verdict == "unknown" and self._fallback is not None:
             other = self._fallback(need)
             if other is not None and other[0] != "unknown":
-                return Condition(need.text, other[0], other[1], need.cite)
-        return Condition(need.text, found.verdict, found.because, need.cite, found.needs)
+                return Condition(need.text, other[0], other[1], need.cite, (), other[2])
+        return _told(need, found)
 
     def truth(self, need: Need, name: str, value: object) -> Truth:
         """Judge a condition as if a setting had another value."""
@@ -137,7 +138,7 @@ class Judging:
             return met
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             inner = self._truth(node.operand, need)
-            return Condition(need.text, _FLIPPED[inner.verdict], inner.because, need.cite, inner.needs)
+            return _told(need, inner, flipped=True)
         if isinstance(node, ast.BoolOp):
             return self._joined(node, need)
         return self._by_settings(node, need) or met or _unknown(node, need)
@@ -152,7 +153,8 @@ class Judging:
         verdict: Truth = "unknown" if open_ones else parts[0].verdict
         because = "; ".join(dict.fromkeys(part.because for part in open_ones or parts))
         needs = tuple(dict.fromkeys(n for part in open_ones for n in part.needs))
-        return Condition(need.text, verdict, because[:400], need.cite, needs)
+        facts = tuple(fact for part in parts for fact in part.facts)
+        return Condition(need.text, verdict, because[:400], need.cite, needs, facts)
 
     def _met(self, node: ast.expr, need: Need) -> Condition | None:
         """Return how the interpreter met an expression: the same text at the same place, or its opposite."""
@@ -161,10 +163,10 @@ class Judging:
         if found is None:
             return None
         if _same(found.text, node):
-            return Condition(need.text, found.verdict, found.because, need.cite, found.needs)
+            return _told(need, found)
         opposite = negated(node)
         if opposite is not node and _same(found.text, opposite):
-            return Condition(need.text, _FLIPPED[found.verdict], found.because, need.cite, found.needs)
+            return _told(need, found, flipped=True)
         return None
 
     def _by_settings(self, node: ast.expr, need: Need) -> Condition | None:
@@ -189,7 +191,9 @@ class Judging:
         if value is UNKNOWN:
             return None
         shown = ", ".join(f"{name} is {_shown(name, used[name])}" for name in used)
-        return Condition(need.text, "true" if value else "false", shown or "it is constant", need.cite)
+        because = shown or "it is constant"
+        verdict = "true" if value else "false"
+        return Condition(need.text, verdict, because, need.cite, (), tuple(used.items()))
 
     def setting(self, node: ast.expr, need: Need) -> str | None:
         """Return the setting that an expression reads, when the evaluation knows one of this name."""
@@ -214,6 +218,12 @@ class Judging:
 def judged(overwrite: Overwrite, evaluation: Evaluation) -> tuple[Condition, ...]:
     """Return the conditions of an assignment as they come out for a process, outermost first."""
     return Judging(overwrite.tree, evaluation).judged(overwrite)
+
+
+def _told(need: Need, found: Condition, *, flipped: bool = False) -> Condition:
+    """Return what was found of an expression as what becomes of a condition that is it, or its opposite."""
+    verdict = _FLIPPED[found.verdict] if flipped else found.verdict
+    return Condition(need.text, verdict, found.because, need.cite, found.needs, found.facts)
 
 
 def _unknown(node: ast.expr, need: Need) -> Condition:

@@ -8,7 +8,7 @@ from typing import Any
 from tools.definitions import ENGINES, read_definitions
 from tools.judge import Judge
 from tools.resolvers import resolver_at
-from tools.settings.judging import Fallback
+from tools.settings.judging import Facts, Fallback
 from tools.settings.needs import Need
 from tools.settings.trees import parsed
 from tools.settings.types import SourceTree, Truth
@@ -30,10 +30,10 @@ def static_fallback(
         return None
     judge = Judge.of(definitions, argv, effective)
 
-    def fallback(need: Need) -> tuple[Truth, str] | None:
+    def fallback(need: Need) -> tuple[Truth, str, Facts] | None:
         way = list(need.way)
         resolve, inside = resolver_at(judge.definitions, need.module, need.path, way, judge.launched)
         found = judge.judge(need.node, resolve, inside=inside)
-        return found.verdict, found.because
+        return found.verdict, found.because, tuple((one.name, one.value) for one in found.decided_by)
 
     return fallback

@@ -122,6 +122,8 @@ class Condition:
     cite: Cite
     needs: tuple[str, ...] = ()
     """What would decide an unknown one."""
+    facts: tuple[tuple[str, Any], ...] = ()
+    """The names whose values decide it, each with the value that it had there."""
 
 
 @dataclass(frozen=True, slots=True)

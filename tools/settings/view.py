@@ -55,6 +55,23 @@ def host_head(subject: Subject) -> dict[str, Any]:
     }
 
 
+def brief_head(subject: Subject) -> dict[str, Any]:
+    """Return what a model must know of the process and its source before it believes an answer."""
+    location, evaluation = subject.location, subject.evaluation
+    assert location is not None
+    view: dict[str, Any] = {
+        "host": location.process.host,
+        "pid": location.process.pid,
+        "unit": subject.evidence.unit or None,
+        "engine": f"{subject.tree.engine} {subject.tree.version}".strip(),
+        "source": subject.stand_in or location.package,
+        "notes": subject.notes,
+        "not_permitted": list(location.process.not_permitted),
+        "partial": evaluation.partial,
+    }
+    return {key: part for key, part in view.items() if part}
+
+
 def _place(subject: Subject, location: Location) -> dict[str, Any]:
     place: dict[str, Any] = {
         "package": subject.stand_in or location.package,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from tools.settings.difference import log_line, same
 from tools.settings.judging import Judging
-from tools.settings.overwrites import Overwrite, overwrites, overwrites_of
+from tools.settings.outcomes import Outcome
+from tools.settings.overwrites import Overwrite, overwrites_of
 from tools.settings.plain import cite_text, condition_view, plain
 from tools.settings.readers import readers
 from tools.settings.static_judge import static_fallback
@@ -21,9 +23,8 @@ def explain_all(subject: Subject, settings: dict[str, dict[str, Any]]) -> None:
     names = [name for name, one in settings.items() if one["class"] == "not explained"][:_MOST_EXPLAINED]
     if not names:
         return
-    judging = _judging(subject)
-    for name, found in overwrites_of(subject.tree, names).items():
-        explain(settings[name], [_overwrite(one, judging) for one in found], subject.evidence.log)
+    for name, found in judged_assignments(subject, names).items():
+        explain(settings[name], [overwrite_view(*pair) for pair in found], subject.evidence.log)
 
 
 def explain(view: dict[str, Any], rows: list[dict[str, Any]], log: str) -> None:
@@ -54,8 +55,16 @@ def explain(view: dict[str, Any], rows: list[dict[str, Any]], log: str) -> None:
 
 def overwrites_view(subject: Subject, name: str) -> list[dict[str, Any]]:
     """Return every assignment of a setting, with whether it happens and why."""
+    return [overwrite_view(*pair) for pair in judged_assignments(subject, [name]).get(name, ())]
+
+
+def judged_assignments(
+    subject: Subject, names: Iterable[str]
+) -> Mapping[str, list[tuple[Overwrite, Outcome]]]:
+    """Return every assignment of several settings with what becomes of it; the package is read once."""
+    found = overwrites_of(subject.tree, names)
     judging = _judging(subject)
-    return [_overwrite(one, judging) for one in overwrites(subject.tree, name)]
+    return {name: list(zip(rows, judging.outcomes(rows), strict=True)) for name, rows in found.items()}
 
 
 def _judging(subject: Subject) -> Judging:
@@ -64,8 +73,8 @@ def _judging(subject: Subject) -> Judging:
     return Judging(subject.tree, subject.evaluation, static_fallback(subject.tree, subject.argv, told))
 
 
-def _overwrite(one: Overwrite, judging: Judging) -> dict[str, Any]:
-    outcome = judging.outcome(one)
+def overwrite_view(one: Overwrite, outcome: Outcome) -> dict[str, Any]:
+    """Return one assignment with whether it happens and why."""
     view: dict[str, Any] = {
         "result": outcome.result,
         "value": plain(one.value) if one.known else None,
