@@ -53,6 +53,7 @@ class Audit:
         self._sinks: list[Sink] = []
         self._down: dict[str, str] = {}
         self._missed: dict[str, int] = {}
+        self._warned: set[str] = set()
 
     @property
     def installation(self) -> str:
@@ -122,6 +123,8 @@ class Audit:
 
     def close(self) -> None:
         """Close the files."""
+        for sink in self._sinks:
+            sink.close()
         if self._chain is not None:
             self._chain.close()
             self._chain = None
@@ -151,12 +154,12 @@ class Audit:
             self._append(
                 Entry(kind="torn_line", sha256=digest, detail=f"{len(chain.torn)} bytes"), durable=False
             )
-        if "main" in self._down:
-            self._comes_back("main")
         seq, line = self._append(entry, durable=durable)
         failed = ""
         for sink in self._sinks:
             failed = self._copy(sink, seq, line, durable=durable) or failed
+        if "main" in self._down:
+            self._comes_back("main")
         return seq, failed
 
     def _append(self, entry: Entry, *, durable: bool) -> tuple[int, bytes]:
@@ -180,11 +183,14 @@ class Audit:
         return ""
 
     def _goes_down(self, name: str, why: str) -> bool:
-        """Count a record that was missed; warn, and return True, the first time."""
+        """Count a record that was missed; return True for the first of an outage, warn once in all."""
         self._missed[name] = self._missed.get(name, 0) + 1
         if name in self._down:
             return False
         self._down[name] = why
+        if name in self._warned:
+            return True
+        self._warned.add(name)
         with contextlib.suppress(OSError, ValueError):
             sys.stderr.write(
                 f"leadline: the audit cannot be written ({why}); reads go on, changes are refused\n"

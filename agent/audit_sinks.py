@@ -29,6 +29,10 @@ class Sink(Protocol):
         """Take one sealed line; raise `OSError` when it cannot be kept."""
         ...
 
+    def close(self) -> None:
+        """Let go of what is held open."""
+        ...
+
 
 def sinks_of(settings: AuditSettings, folder: Path, installation: str) -> list[Sink]:
     """Return the copies that a site asks for."""
@@ -66,6 +70,9 @@ class CopyFile:
             self._known = (found.st_ino, found.st_size, seq)
         finally:
             os.close(descriptor)
+
+    def close(self) -> None:
+        """Do nothing: the file is opened for each record, so that a mount can go and come."""
 
     def _last(self, descriptor: int) -> tuple[int | None, int]:
         """Return the number of the last record that the copy holds, and its size; None: it holds none."""
@@ -129,6 +136,12 @@ class SystemLogSocket:
             link.close()
             raise
         self._socket = link
+
+    def close(self) -> None:
+        """Close the socket."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
 
     def _message(self, seq: int, line: bytes) -> bytes:
         if self._kind == "journald":
