@@ -81,7 +81,12 @@ class Worker:
 
     async def do(self, job: Job) -> None:
         """Do one job and tell its result."""
-        warm_up(job.way, judged=self._settings.judge_model is not None)
+        try:
+            warm_up(job.way, judged=self._settings.judge_model is not None)
+        except ImportError as error:  # or the run would wait for ever for a job that nobody tells of
+            traceback.print_exc()
+            self._say(job.result(model=self._settings.model, error=f"cannot be run: {error}"))
+            return
         began = time.monotonic()
         self._clock.start(job.key)
         meter = Meter()

@@ -16,7 +16,7 @@ import pytest
 
 from agent.config import Settings
 from agent.errors import LeadlineError, UsageError
-from evals import case_commands, patterns, runs
+from evals import case_commands, patterns, runs, worker
 from evals import recorded as recorded_jobs
 from evals.context import RunContext
 from evals.jobs import plan
@@ -154,6 +154,19 @@ async def test_an_endless_pattern_is_named_with_file_and_line(
     wanted = asked(small, "score")
     await Worker(RunContext(folder=small / "run", asked=wanted), seen.append).do(plan(wanted)[0])
     assert f"{path}:{line}: the pattern" in seen[0].error
+
+
+async def test_a_job_whose_parts_cannot_be_imported_does_not_count_and_says_so(
+    small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ImportError("cannot import name 'ask'")
+
+    monkeypatch.setattr(worker, "warm_up", broken)
+    seen: list[Result] = []
+    wanted = asked(small, "score")
+    await Worker(RunContext(folder=small / "run", asked=wanted), seen.append).do(plan(wanted)[0])
+    assert [result.error for result in seen] == ["cannot be run: cannot import name 'ask'"]
 
 
 def test_a_folder_that_is_not_there_is_named(small: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -123,6 +124,11 @@ async def _target(client: AsyncClient, args: Args, where: str) -> Target:
     raise ToolError(f"the server on {where} does not complete a one-token request: {said}")
 
 
+def _short(target: Target) -> Target:
+    """Return what a warm-up asks for: a few steps load all that a step needs."""
+    return dataclasses.replace(target, max_tokens=min(target.max_tokens, max(8, target.max_tokens // 4)))
+
+
 def _keys(args: Args, concurrency: int, label: str) -> list[str]:
     return [f"c{concurrency}.{label}.{number}" for number in range(concurrency * args.requests)]
 
@@ -135,7 +141,7 @@ async def _run_levels(ctx: ToolContext, args: Args, target: Target) -> dict[str,
         for number in range(args.warmup):
             ctx.progress(f"concurrency {concurrency}: warm-up {number + 1} of {args.warmup}")
             keys = [f"c{concurrency}.w{number}.{at}" for at in range(concurrency)]
-            await load.level(target, keys, args.input_tokens, concurrency, lambda done: None)
+            await load.level(_short(target), keys, args.input_tokens, concurrency, lambda done: None)
         speeds: list[float] = []
         while not args.enough(speeds):
             samples = await _repeat(ctx, args, target, concurrency, len(speeds) + 1, measured)
