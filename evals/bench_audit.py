@@ -32,7 +32,7 @@ def _timed(audit: Audit, host: Host, effect: str, rounds: int) -> list[float]:
 
 
 def measure() -> tuple[float, float, float, float]:
-    """Return median and 99th percentile of a read's record, the median of a write's, and verifying a record."""
+    """Return what a read costs (median, 99th percentile), a write, and verifying one record."""
     with tempfile.TemporaryDirectory() as name:
         audit = Audit(Path(name) / "audit", AuditSettings(), redact)
         host = LocalHost("gpu1")
