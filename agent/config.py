@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from tomllib import TOMLDecodeError
+from typing import Self
 
-from pydantic import AliasChoices, Field, SecretStr, ValidationError
+from pydantic import AliasChoices, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -18,6 +19,7 @@ from agent.audit_settings import AuditSettings
 from agent.errors import UsageError
 from agent.roles import ApprovalSettings
 from tools.contract import ToolSettings
+from tools.policy_settings import PolicySettings
 
 
 def _xdg(name: str, fallback: str) -> Path:
@@ -89,6 +91,15 @@ class Settings(BaseSettings):
     approvals: ApprovalSettings = Field(default_factory=ApprovalSettings)
     tools: ToolSettings = Field(default_factory=ToolSettings)
     audit: AuditSettings = Field(default_factory=AuditSettings)
+    policy: PolicySettings = Field(default_factory=PolicySettings)
+
+    @model_validator(mode="after")
+    def _the_policy_goes_with_the_tools(self) -> Self:
+        """Hand the policy to whatever is handed the settings of the tools."""
+        if self.tools.policy not in (PolicySettings(), self.policy):
+            raise ValueError("write it under [policy], not under [tools]")
+        self.tools = self.tools.model_copy(update={"policy": self.policy})
+        return self
 
     @classmethod
     def settings_customise_sources(

@@ -16,6 +16,7 @@ from tools.artifacts import ArtifactStore
 from tools.contract import Capture, ToolContext, ToolError, ToolSettings
 from tools.execution import CommandHost
 from tools.policy import judge
+from tools.policy_settings import PolicySettings
 from tools.redact import redact
 from tools.run import TOOL, Args, allowed, fit, run, source_of, whole_lines
 
@@ -203,8 +204,8 @@ async def test_what_cannot_be_seen_is_shown_as_an_escape(local: CommandHost, tmp
 
 
 async def test_a_site_may_switch_it_off(local: CommandHost, tmp_path: Path) -> None:
-    with pytest.raises(ToolError, match="does not allow"):
-        await run(context(local, tmp_path, allow_run=False), Args(command="ls"))
+    with pytest.raises(ToolError, match="switched free-form commands off"):
+        await run(context(local, tmp_path, policy=PolicySettings(free_form=False)), Args(command="ls"))
 
 
 async def test_a_process_root_needs_consent(local: CommandHost, tmp_path: Path) -> None:

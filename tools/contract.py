@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from tools.policy_settings import PolicySettings
+
 if TYPE_CHECKING:
     from tools.artifacts import ArtifactStore
 
@@ -125,7 +127,6 @@ class ToolSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    allow_run: bool = True
     allow_load: bool = Field(default=False, description="May `benchmark` put load on a server?")
     allow_send_rg: bool = Field(default=False, description="May a static rg be sent to a host without one?")
     allow_in_flight: bool = Field(
@@ -136,6 +137,9 @@ class ToolSettings(BaseModel):
         default=False,
         description="May a launch line be tried against the engine's own argument class on its host, in the "
         "process's own interpreter? No model is loaded and no GPU is touched.",
+    )
+    policy: PolicySettings = Field(
+        default_factory=PolicySettings, exclude=True, description="From [policy], not from here."
     )
     view_chars: int = Field(default=12_000, description="Upper bound of the text a model sees of one call.")
 

@@ -7,14 +7,20 @@ is `ask`.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from pathlib import Path
 from typing import Literal
 
+from tools.policy_examples import problem_of_limit, problem_of_rule
+from tools.policy_load import Limit, Policy, PolicyError, shipped, site_bytes, with_site
 from tools.policy_parse import Stage, Unreadable, parse
 from tools.policy_paths import read_denied, tree_denied
-from tools.policy_rules import Judgement, Rule, Unlisted, rules_by_name, table
+from tools.policy_rules import Judgement, Rule, Unlisted
+from tools.policy_settings import PolicySettings
 
-__all__ = ["Decision", "judge", "read_denied", "tree_denied"]
+__all__ = ["Decision", "judge", "policy_digest", "policy_in_force", "read_denied", "tree_denied"]
 
 Verdict = Literal["allow", "ask", "refuse"]
 
@@ -40,8 +46,38 @@ class Decision:
     """True when ``argv[0]`` can be started as it is; otherwise ``sh -c rendered`` is what runs."""
 
 
-def judge(command: str) -> Decision:
+def policy_in_force(settings: PolicySettings) -> Policy:
+    """Return the rules as they are on disk now; raise `PolicyError` when a site's file cannot be used."""
+    if settings.rules is None:
+        return shipped()
+    return _site(settings.rules, site_bytes(settings.rules))
+
+
+def policy_digest(settings: PolicySettings) -> str:
+    """Return what names the policy in force: it changes with every byte of its rules, and its switches."""
+    digest = policy_in_force(settings).digest
+    return digest if settings.free_form else f"{digest}-without-free-form"
+
+
+@lru_cache(maxsize=8)
+def _site(path: Path, data: bytes) -> Policy:
+    """Return a site's rules after all their examples were tried; a file is tried once for its content."""
+    policy = with_site(path, data)
+    unlimited = replace(policy, limits={})
+    for name in sorted(policy.site_names):
+        if why := problem_of_rule(policy.rules[name], partial(judge, policy=unlimited)):
+            raise PolicyError(f"{path}: rule {name}: {why}")
+    policy.proven.update(policy.site_names)
+    for limits in policy.limits.values():
+        for limit in limits:
+            if why := problem_of_limit(limit, partial(judge, policy=policy)):
+                raise PolicyError(f"{path}: limit of {', '.join(limit.names)}: {why}")
+    return policy
+
+
+def judge(command: str, policy: Policy | None = None) -> Decision:
     """Return what may be done with a command; only `allow` may run without a person."""
+    policy = policy or shipped()
     try:
         stages = parse(command)
     except Unreadable as problem:
@@ -56,7 +92,7 @@ def judge(command: str) -> Decision:
     for index, stage in enumerate(stages):
         judgement = Judgement(piped=index > 0 or stage.stdin is not None)
         try:
-            builtin |= _judge_stage(judgement, stage).builtin
+            builtin |= _judge_stage(policy, judgement, stage).builtin
         except Unlisted as problem:
             reasons.append(f"{stage.argv[0]}: {problem}")
             verdict = "refuse" if problem.dangerous or verdict == "refuse" else "ask"
@@ -67,27 +103,46 @@ def judge(command: str) -> Decision:
     return Decision(verdict, reason, argv, rendered, tuple(reads), tuple(trees), direct)
 
 
-def _judge_stage(judgement: Judgement, stage: Stage) -> Rule:
+def _judge_stage(policy: Policy, judgement: Judgement, stage: Stage) -> Rule:
     if stage.stdin is not None:
         judgement.value("read", stage.stdin)
     name, *args = stage.argv
     if name == "timeout" and len(args) >= 2 and _DURATION.fullmatch(args[0]):
         name, *args = args[1:]
-    rule = _rule(name)
+    plain = _named(policy, name)
+    rule = policy.rules[plain]
+    _prove(policy, plain)
     judgement.judge(rule, args)
+    for limit in policy.limits.get(plain, ()):
+        if _holds_back(limit, args):
+            raise Unlisted(limit.why, dangerous=limit.verdict == "refuse")
     return rule
 
 
-def _rule(name: str) -> Rule:
-    """Return the rule of a command, given by its name or by its path in a system directory."""
-    rules = rules_by_name()
+def _holds_back(limit: Limit, args: Sequence[str]) -> bool:
+    return not limit.when or any(re.fullmatch(pattern, arg) for pattern in limit.when for arg in args)
+
+
+def _prove(policy: Policy, name: str) -> None:
+    """Try a shipped rule with its own examples before it is first used; refuse by a rule that fails them."""
+    if name in policy.proven or name in shipped().proven:
+        return
+    rule = policy.rules[name]
+    shipped().proven.update(rule.names)
+    if why := problem_of_rule(rule, judge):
+        shipped().proven.difference_update(rule.names)
+        raise Unlisted(f"its rule in policy.yaml cannot be used: {why}", dangerous=True)
+
+
+def _named(policy: Policy, name: str) -> str:
+    """Return the command that has a rule, given by its name or by its path in a system directory."""
     plain = name
     if match := _SYSTEM.fullmatch(name):
         plain = match[1]
-    elif (match := _ELSEWHERE.fullmatch(name)) and (found := rules.get(match[1])) and found.elsewhere:
-        return found
-    if plain in rules:
-        return rules[plain]
+    elif (match := _ELSEWHERE.fullmatch(name)) and (found := policy.rules.get(match[1])) and found.elsewhere:
+        return match[1]
+    if plain in policy.rules:
+        return plain
     base = name.rsplit("/", 1)[-1]
-    hint = table().hints.get(base, "it is not on the list of commands known to only read")
-    raise Unlisted(f"needs a person: {hint}", dangerous=base in table().refused)
+    hint = policy.hints.get(base, "it is not on the list of commands known to only read")
+    raise Unlisted(f"needs a person: {hint}", dangerous=base in policy.refused)

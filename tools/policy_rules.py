@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -67,37 +66,7 @@ class Rule(BaseModel):
     rejects: list[str] = Field(default_factory=list)
 
 
-class Table(BaseModel):
-    """Hold all rules, the commands that are always refused, and hints for those that have no rule."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    refused: frozenset[str]
-    hints: dict[str, str]
-    rules: list[Rule]
-
-    @property
-    def by_name(self) -> Mapping[str, Rule]:
-        """Return the rules by the name of their command."""
-        return {name: rule for rule in self.rules for name in rule.names}
-
-
-@lru_cache(maxsize=1)
-def table() -> Table:
-    """Read the table; done once."""
-    import yaml
-
-    with Path(__file__).with_name("policy.yaml").open("rb") as source:
-        return Table.model_validate(yaml.load(source, getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
-
-
-@lru_cache(maxsize=1)
-def rules_by_name() -> Mapping[str, Rule]:
-    """Return the rules by the name of their command; done once."""
-    return table().by_name
-
-
-_KINDS: Mapping[str, re.Pattern[str]] = {
+_PATTERNS: Mapping[str, re.Pattern[str]] = {
     "int": re.compile(r"[+-]?[0-9]+"),
     "count": re.compile(r"[+-]?[0-9]+[A-Za-z]{0,3}"),
     "word": re.compile(r"[A-Za-z0-9_@%+=:,./][A-Za-z0-9_@%+=:,./*-]*"),
@@ -106,11 +75,15 @@ _KINDS: Mapping[str, re.Pattern[str]] = {
 }
 
 
+KINDS: Final = frozenset({*_PATTERNS, "read", "tree", "name"})
+"""Kinds of values by name; any other is ``/a pattern/``."""
+
+
 @lru_cache(maxsize=1024)
 def _pattern(kind: str) -> re.Pattern[str]:
     if len(kind) > 1 and kind[0] == kind[-1] == "/":
         return re.compile(kind[1:-1])
-    return _KINDS[kind]
+    return _PATTERNS[kind]
 
 
 def _matches(patterns: Sequence[str], text: str) -> bool:

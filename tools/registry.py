@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tools.contract import Tool, ToolError
+from tools.contract import Tool, ToolError, ToolSettings
 
 TOOLS: Final[tuple[tuple[str, str], ...]] = (
     ("facts", "tools.facts"),
@@ -29,6 +29,9 @@ def load(name: str) -> Tool[Any]:
     return tool
 
 
-def load_all() -> Mapping[str, Tool[Any]]:
-    """Return every tool by name."""
-    return {name: load(name) for name, _ in TOOLS}
+def load_all(settings: ToolSettings | None = None) -> Mapping[str, Tool[Any]]:
+    """Return every tool by name; with a site's settings only those that it offers to a model."""
+    offered = {name: load(name) for name, _ in TOOLS}
+    if settings is not None and not settings.policy.free_form:
+        del offered["run"]
+    return offered

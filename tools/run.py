@@ -11,13 +11,18 @@ from pydantic import Field
 
 from tools.contract import Capture, Host, HostArgs, Result, Tool, ToolContext, ToolError
 from tools.display import printable
-from tools.policy import Decision, judge
+from tools.policy import Decision, judge, policy_in_force
 from tools.policy_paths import read_denied, tree_denied
+from tools.policy_settings import PolicySettings
 from tools.reshaped import conceal, reshapes, secrets_behind
 
 if TYPE_CHECKING:
     from tools.contract import ArtifactRef
 
+SWITCHED_OFF = (
+    "refused: this site has switched free-form commands off ([policy] free_form); use facts, grep, read_file, "
+    "settings and journal"
+)
 _STDERR_CHARS = 2000
 _LINE_CHARS = 2000
 _FRAME_CHARS = 1200
@@ -46,11 +51,14 @@ class Shown:
     cut: str | None
 
 
-def allowed(command: str) -> Decision:
+def allowed(command: str, settings: PolicySettings | None = None) -> Decision:
     """Return the decision on a command that may run without a person; raise `ToolError` for any other."""
-    decision = judge(command)
+    decision = judge(command, policy_in_force(settings) if settings else None)
     if decision.verdict == "ask":
-        raise ToolError(f"not run, it is not known to only read: {decision.reason}")
+        raise ToolError(
+            f"not run, it is not known to only read: {decision.reason}; "
+            "where its answer matters, say in the conclusion that a person has to run it by hand"
+        )
     if decision.verdict == "refuse":
         raise ToolError(f"refused: {decision.reason}")
     return decision
@@ -144,9 +152,9 @@ def _fitting(lines: list[str], budget: int) -> int:
 
 async def run(ctx: ToolContext, args: Args) -> dict[str, Any]:
     """Run the command and return how it ended and what it printed."""
-    if not ctx.settings.allow_run:
-        raise ToolError("this site does not allow `run`; use facts, grep, read_file and journal")
-    decision = allowed(args.command)
+    if not ctx.settings.policy.free_form:
+        raise ToolError(SWITCHED_OFF)
+    decision = allowed(args.command, ctx.settings.policy)
     host = ctx.host(args.host)
     enter = entered(args, ctx)
     await _check_links(host, enter, decision)
