@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-from pathlib import Path
-
-import tools
 from agent.config import Settings
 
 
 def policy_digest(settings: Settings) -> str:
-    """Return the sha256 of the rules that judge commands now."""
-    return hashlib.sha256(Path(tools.__file__).with_name("policy.yaml").read_bytes()).hexdigest()
+    """Return what names the rules that judge commands now, the site's own included."""
+    from tools.policy import policy_digest as digest_of
+
+    return digest_of(settings.policy)

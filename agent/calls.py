@@ -20,6 +20,7 @@ from agent.investigation import Investigation
 from agent.state import ToolCall
 from tools.contract import Args, ArtifactRef, ToolContext, ToolError
 from tools.display import printable
+from tools.policy_settings import SWITCHED_OFF
 
 PROPOSE_CHANGE: Final = "propose_change"
 """The call that leads to review and experiment in mode ``apply``."""
@@ -230,6 +231,8 @@ def _host(work: Investigation, fields: Mapping[str, Any]) -> str | None:
 
 
 def _no_tool(work: Investigation, name: str) -> str:
+    if name == "run" and not work.settings.policy.free_form:
+        return SWITCHED_OFF
     known = [*work.tools, *ACTION_ARGS]
     close = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {close[0]}? " if close else ""

@@ -13,16 +13,12 @@ from tools.contract import Capture, Host, HostArgs, Result, Tool, ToolContext, T
 from tools.display import printable
 from tools.policy import Decision, judge, policy_in_force
 from tools.policy_paths import read_denied, tree_denied
-from tools.policy_settings import PolicySettings
+from tools.policy_settings import SWITCHED_OFF, PolicySettings
 from tools.reshaped import conceal, reshapes, secrets_behind
 
 if TYPE_CHECKING:
     from tools.contract import ArtifactRef
 
-SWITCHED_OFF = (
-    "refused: this site has switched free-form commands off ([policy] free_form); use facts, grep, read_file, "
-    "settings and journal"
-)
 _STDERR_CHARS = 2000
 _LINE_CHARS = 2000
 _FRAME_CHARS = 1200
