@@ -75,6 +75,13 @@ def waiting(work: Investigation) -> ApprovalAsked | None:
     return trial.asked if trial and trial.given is None and trial.void is None else None
 
 
+def approval_of(work: Investigation) -> str:
+    """Return the id under which every surface knows the approval that waits."""
+    trial = work.trials.open
+    assert trial is not None  # the caller has seen what waits
+    return _id(work, trial)
+
+
 def open_elsewhere(work: Investigation) -> bool:
     """Tell whether what waits is still open; another process may have decided it."""
     trial = work.trials.open

@@ -100,7 +100,7 @@ class Writing:
         return self.get(record.id)
 
     def move(self, record: ApprovalRecord) -> ApprovalRecord:
-        """Store an approval in its new state; raise `ApprovalRefused` when the old one does not lead there."""
+        """Store an approval in its new state; refuse one that the old state does not lead to."""
         before = self.get(record.id)
         if record.state not in NEXT[before.state]:
             raise ApprovalRefused(f"approval {record.id} is {before.state}, so it cannot be {record.state}")

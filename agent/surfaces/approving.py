@@ -7,11 +7,12 @@ import os
 import pwd
 import sys
 import termios
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any
 
-from agent.approvals import Approval
+from agent.approvals import Approval, ApprovalRefused
 from agent.errors import UsageError
+from agent.events import Live
 from agent.state import Change
 from agent.surfaces.targets import is_lab
 from tools.display import printable
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
     from agent.session import Session
 
 UNATTENDED = "--approve"
+ELSEWHERE = "this was decided elsewhere; going on"
 QUESTION = "Apply it? [y]es, [n]o, or no with a reason: "
+POLL_S = 0.5
+"""How often a terminal that asks looks whether another process has decided."""
 
 
 def refuse_unattended(hosts: Sequence[str]) -> None:
@@ -34,18 +38,55 @@ def refuse_unattended(hosts: Sequence[str]) -> None:
         )
 
 
-async def decide(session: Session, *, unattended: bool) -> Approval | None:
-    """Return the decision on the plan that waits; None when nobody is there to ask."""
+async def decide(session: Session, *, unattended: bool) -> AsyncIterator[Live] | None:
+    """Take a decision on the plan that waits and return what follows; None when nobody is there to ask."""
     asked = session.waiting
     if asked is None:
         return None
     plan, change = session.plan(asked.change), session.change(asked.change)
     if unattended:
-        return Approval(change=change.id, digest=plan.digest(), decision="approved", by=UNATTENDED)
+        yes = Approval(change=change.id, digest=plan.digest(), decision="approved", by=UNATTENDED)
+        return session.answer(yes)
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return None
     sys.stderr.write(plan_text(plan, change))
-    return decision(change, plan, await _answer(QUESTION))
+    answer = await unless_decided(session, _answer(QUESTION))
+    if answer is None:
+        sys.stderr.write(f"\n{ELSEWHERE}\n")
+        return session.ask(None)
+    return _answered(session, decision(change, plan, answer))
+
+
+async def _answered(session: Session, approval: Approval) -> AsyncIterator[Live]:
+    """Yield what follows an answer; one that does not count any more is told, and the thread goes on."""
+    try:
+        async for event in session.answer(approval):
+            yield event
+        return
+    except ApprovalRefused as error:
+        sys.stderr.write(f"{printable(str(error))}\n")
+    async for event in session.ask(None):
+        yield event
+
+
+async def unless_decided(session: Session, answer: Coroutine[Any, Any, str]) -> str | None:
+    """Return what is typed; None, with the question taken back, when another process decides first."""
+    typing = asyncio.create_task(answer)
+    other = asyncio.create_task(_decided_elsewhere(session))
+    try:
+        await asyncio.wait({typing, other}, return_when=asyncio.FIRST_COMPLETED)
+        return await typing if typing.done() else None
+    finally:
+        typing.cancel()
+        other.cancel()
+        await asyncio.wait({typing, other})
+
+
+async def _decided_elsewhere(session: Session) -> None:
+    while True:
+        await asyncio.sleep(POLL_S)
+        if session.decided_elsewhere:
+            return
 
 
 def decision(change: Change, plan: ChangePlan, answer: str) -> Approval:

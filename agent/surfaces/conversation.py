@@ -7,11 +7,11 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
-from agent.approvals import Approval, ApprovalRefused
+from agent.approvals import ApprovalRefused
 from agent.errors import ExitCode, LeadlineError
 from agent.events import Ended, Failed, Live, ToolFinished, TurnTaken
 from agent.surfaces import slash
-from agent.surfaces.approving import decision, plan_text
+from agent.surfaces.approving import ELSEWHERE, decision, plan_text, unless_decided
 from agent.surfaces.ask import answer_of
 from agent.surfaces.input_line import Closed, Interrupted, Lines
 from agent.surfaces.opening import OWNED
@@ -136,10 +136,10 @@ class Conversation:
         """Let the session go on, deciding on plans as they come, until it stops."""
         ends = _count_ends(session)
         while await self._watch(session, events) and session.waiting is not None:
-            approval = await self._decide(session)
-            if approval is None:
+            decided = await self._decide(session)
+            if decided is None:
                 break
-            events = session.answer(approval)
+            events = decided
         files = write_case(session.folder, session.folder)
         if session.ended is not None and _count_ends(session) > ends:
             self._screen.say("\n" + answer_of(session, session.ended, files).rstrip())
@@ -215,8 +215,8 @@ class Conversation:
             self._queued.append(text)
             self._screen.note(f"queued, to be sent after this step: {printable(text)}")
 
-    async def _decide(self, session: Session) -> Approval | None:
-        """Return the person's decision on the plan that waits; None leaves it waiting."""
+    async def _decide(self, session: Session) -> AsyncIterator[Live] | None:
+        """Take a decision on the plan that waits and return what happens then; None leaves it waiting."""
         asked = session.waiting
         assert asked is not None  # the caller has looked
         plan, change = session.plan(asked.change), session.change(asked.change)
@@ -229,7 +229,7 @@ class Conversation:
             return None
         self._screen.plan(plan_text(plan, change))
         try:
-            answer = await self._answer()
+            answer = await unless_decided(session, self._answer())
         except (Interrupted, Closed):
             self._leaving = True
             if not self._lines.live:
@@ -237,7 +237,10 @@ class Conversation:
             return None
         if self._leaving:
             return None
-        return decision(change, plan, answer)
+        if answer is None:
+            self._screen.note(ELSEWHERE)
+            return session.ask(None)
+        return session.answer(decision(change, plan, answer))
 
     async def _answer(self) -> str:
         while True:
