@@ -71,8 +71,8 @@ def sudoers(account: Account, *, patterns: bool) -> str:
         "^(version|allowed|left)$",
         "^(exe|cwd|stdout|mnt-ns|cmdline|environ) [0-9]+$",
         "^(begin|recover) [a-z0-9-]+ [0-9a-f]+$",
-        "^(order|confirm|status|withdraw|forget) [a-z0-9-]+$",
-        "^extend [a-z0-9-]+ [0-9.]+$",
+        "^(order|confirm|status|withdraw|forget|release) [a-z0-9-]+$",
+        "^(extend|lease) [a-z0-9-]+ [0-9.]+$",
     ]
     if account.units:
         # A point, and a colon, mean something else in a pattern and in this file.

@@ -17,7 +17,7 @@ from tools.display import printable
 from tools.redact import redact
 from tools.service_types import ChangePlan, ChangeState, ChangeStatus
 
-Verb = Literal["begin", "order", "recover", "confirm", "extend", "status", "withdraw"]
+Verb = Literal["begin", "order", "recover", "confirm", "extend", "status", "withdraw", "lease", "release"]
 REFUSED = 3
 """Exit code of the program when it did nothing; its last line says why."""
 
@@ -55,6 +55,7 @@ _EFFECTS: dict[str, Effect] = {
     "order": "restore",
     "recover": "restore",
     "left": "read",
+    "release": "restore",
 }
 """What the verbs do to a host, where that is not a write."""
 
