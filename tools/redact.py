@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from tools import redact_cuts
 from tools.redact_marks import MASKED, collecting, placeholder
 from tools.redact_named import mask_named
 from tools.redact_names import strength
@@ -32,7 +33,7 @@ def redact(data: bytes) -> bytes:
     """Return ``data`` with secrets replaced by placeholders; the number of lines stays the same."""
     for mask in (mask_own, mask_shapes, mask_named):
         data = mask(data)
-    return data
+    return redact_cuts.mask_cuts(data) if redact_cuts.SIGN in data else data
 
 
 def secrets_in(data: bytes) -> set[bytes]:

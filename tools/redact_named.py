@@ -19,7 +19,7 @@ _PART: Final = rb"[A-Za-z0-9_.-]*"
 _FILL: Final = {
     # Between an item of a YAML list and the next: comments, and what diff and grep -n put before a line.
     b"NEXT": (
-        rb"(?:\n[ \t]*#[^\n]*)*\n(?:[^\s\"']{0,160}[0-9][:-]|[+ -])?[ \t]*-[ \t]+"
+        rb"(?:\n[ \t]*#[^\n]*)*\n(?:[^\s\"']{0,160}[0-9][:-]|[^\n]{0,160}?\]:|[+ -])?[ \t]*-[ \t]+"
         rb"(?:[|>][+-]?[ \t]*\r?\n[ \t]*)?"
     ),
     b"TOKEN": _PART + rb"tokens?" + _PART,

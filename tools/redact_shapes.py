@@ -31,8 +31,16 @@ _SHAPES: Final[tuple[tuple[str, bytes], ...]] = (
 )
 _PEM_BEGIN: Final = rb"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----"
 _PEM_END: Final = rb"-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----"
-_PEM_BODY: Final = rb"(?:[ \t\r]*(?:\n|\\n)?[A-Za-z0-9+/=]{20,})*"
-_PEM_TAIL: Final = rb"(?:[A-Za-z0-9+/=]{8,}[ \t\r]*(?:\n|\\n))+" + _PEM_END
+_LOGGED: Final = rb"(?:[^\n]{0,160}?[:\]>|][ \t]+)?"
+"""What a log puts before each line of a block."""
+_PEM_LINE: Final = rb"[ \t\r]*(?:\n|\\n)" + _LOGGED
+_PEM_BODY: Final = (
+    rb"(?:(?:[ \t\r]|" + _PEM_LINE + rb")?[A-Za-z0-9+/=]{20,})*"
+    rb"(?:" + _PEM_LINE + rb"[A-Za-z0-9+/]{1,76}={0,2}(?:[ \t\r]*\n|\z))?"
+)
+_PEM_TAIL: Final = (
+    rb"(?:[A-Za-z0-9+/=]{8,}" + _PEM_LINE + rb")+(?:[A-Za-z0-9+/=]{1,76}" + _PEM_LINE + rb")?" + _PEM_END
+)
 _BEARER: Final = rb"(?i)\b((?:bearer|basic)[ \t]+)([A-Za-z0-9._~+/=-]{12,})"
 _USERINFO: Final = rb"([A-Za-z][A-Za-z0-9+.-]*://[^\s/@:\"'<>]*:)([^\s/@\"'<>]+)@"
 _SIGNATURE: Final = (
