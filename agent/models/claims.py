@@ -72,7 +72,8 @@ def guards(
     """Claim, for the assignments of a setting, whether each runs in this process and what decides that."""
     for result, match in writes(name, greps):
         guard = deciding_guard(match)
-        if guard is None or match.get("restores") or match.get("verdict") not in verdicts:
+        unfit = guard is None or guard.get("unproven") or match.get("restores")
+        if unfit or guard is None or match.get("verdict") not in verdicts:
             continue
         place = f"{str(result.get('path', '')).rpartition('/')[2]}:{match.get('line')}"
         verb = {"true": "runs here", "false": "does not run here"}.get(
@@ -103,6 +104,7 @@ def deciding_guard(match: View) -> View | None:
     found = rows(match, "guards")
     verdict = match.get("verdict")
     same = [guard for guard in found if guard.get("verdict") == verdict]
+    same = [guard for guard in same if not guard.get("unproven")] or same
     with_facts = [guard for guard in same if guard.get("decided_by")]
     best = with_facts or same
     return best[0 if verdict == "false" else -1] if best else None
@@ -126,21 +128,19 @@ def _fact_quote(
     if fact.get("origin") == "effective" and (quote := reported(server_info, name)):
         return quote
     if fact.get("text"):
-        place = _lines(fact)
-        lines = (place[0], int(fact.get("last_line") or place[0])) if place else None
-        return Quote(str(fact.get("artifact") or artifact), str(fact["text"]).strip(), lines)
+        return Quote(str(fact.get("artifact") or artifact), str(fact["text"]).strip(), _lines(fact))
     return None
 
 
 def _lines(row: View) -> tuple[int, int] | None:
     line = row.get("line")
-    return (line, line) if isinstance(line, int) else None
+    return (line, int(row.get("last_line") or line)) if isinstance(line, int) else None
 
 
 def _guard_lines(guard: View) -> list[int] | None:
     place = _lines(guard)
     height = len(str(guard.get("source", "")).strip().splitlines())
-    return [place[0], place[0] + max(height, 1) - 1] if place else None
+    return [place[0], max(place[1], place[0] + max(height, 1) - 1)] if place else None
 
 
 def observed(says: str, quote: Quote) -> Claim:

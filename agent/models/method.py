@@ -13,7 +13,6 @@ from typing import Any
 import re2
 
 from agent.models.explain import Explanation, explain
-from agent.models.reading import definition_grep, readers_grep, writes_grep
 from agent.models.views import Facts, Quote, View, find_quote, rows
 from agent.models.weighing import Weighed, compare, weigh
 from prompts.playbooks import FlagCondition, Playbook, Prediction
@@ -65,6 +64,8 @@ class Case:
     statuses: dict[str, str] = field(default_factory=dict)
     changes: list[View] = field(default_factory=list)
     """What `propose_change` answered, in the order of the proposals."""
+    explains: bool = False
+    """Whether the tool `settings` may be asked; without it the source is searched."""
 
     def views(self, lead: Lead, probe: str) -> list[View]:
         """Return the views in which a prediction of the lead looks for its quote."""
@@ -147,27 +148,8 @@ def fill(text: str, facts: Facts) -> Any:
     return int(filled) if filled != text and filled.isdigit() else filled
 
 
-def read_source(case: Case) -> Steps:
-    """Read the installed source for the leads that are not refuted yet: definitions, writes, readers."""
-    open_leads = [lead for lead in case.leads if not _weigh(case, lead).against]
-    settings = list(dict.fromkeys(name for lead in open_leads for name in lead.book.settings))
-    if not settings or not case.facts.pid:
-        return
-    says = "Now I read the source that this process runs, for: " + ", ".join(settings)
-    definitions = yield Step(says, [("grep", definition_grep(settings, case.facts.pid))])
-    case.source += definitions
-    paths = list(dict.fromkeys(str(row.get("path")) for view in definitions for row in rows(view, "results")))
-    calls: list[Call] = [("grep", writes_grep(name, case.facts.pid, paths)) for name in settings]
-    for lead in open_leads:
-        pattern = readers_grep(lead.book, case.facts.pid)
-        if pattern is not None:
-            calls.append(("grep", pattern))
-    case.source += yield Step(
-        "I follow who sets these values, who reads them, and under which conditions.", calls
-    )
-
-
-def _weigh(case: Case, lead: Lead) -> Weighed:
+def weighed(case: Case, lead: Lead) -> Weighed:
+    """Hold what was found so far against the predictions of a lead."""
     found: dict[str, Quote] = {}
     for prediction in lead.book.predictions:
         quote = find_quote(case.views(lead, prediction.probe), prediction.find)
@@ -180,7 +162,7 @@ def cite(case: Case) -> Steps:
     """Cite what was found for each lead; what speaks against it is cited alone, since it decides."""
     calls: list[Call] = []
     for lead in case.leads:
-        lead.weighed = _weigh(case, lead)
+        lead.weighed = weighed(case, lead)
         evidence = lead.weighed.evidence(lead.book.needs_any, lead.book.needs_all)
         if evidence:
             calls.append(("hypothesis", {"update": [{"id": lead.id, "evidence": evidence}]}))

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from typing import Any
 
 from agent.models import ToolSchema
 from agent.models.concluding import ATTACH, conclude
-from agent.models.method import Case, Lead, Step, cite, hypothesise, read_source, select
+from agent.models.method import Case, Lead, Step, cite, hypothesise, select
 from agent.models.odd import odd_settings
 from agent.models.probing import probe
 from agent.models.proposing import propose
+from agent.models.reading import began_with_searches, read_source
 from agent.models.views import Facts, View, parse_view, rows
 from agent.state import AssistantTurn, Message, ToolCall
 from prompts.playbooks import load_all
 
 
-def investigate(symptom: str, facts: Sequence[Facts]) -> Generator[Step, list[View], None]:
-    """Follow the method on the first host that runs an engine; say what is missing when none does."""
+def investigate(
+    symptom: str, facts: Sequence[Facts], *, explains: bool = False
+) -> Generator[Step, list[View], None]:
+    """Follow the method on the first host that runs an engine; say what is missing when none does.
+
+    ``explains`` says that the tool `settings` may be asked; without it the source is searched.
+    """
     chosen = next((one for one in facts if one.engine), None)
     if chosen is None:
         yield from no_engine(facts)
@@ -25,7 +32,7 @@ def investigate(symptom: str, facts: Sequence[Facts]) -> Generator[Step, list[Vi
     books = select(load_all(), chosen, symptom)
     covered = {name for book in books for name in book.settings}
     books += odd_settings(chosen, covered)
-    case = Case(symptom, chosen, [Lead(book) for book in books])
+    case = Case(symptom, chosen, [Lead(book) for book in books], explains=explains)
     if case.leads:
         yield from hypothesise(case)
     yield from probe(case)
@@ -72,7 +79,9 @@ class PlaybookModel:
         symptom = next((str(message["content"]) for message in messages if message["role"] == "user"), "")
         rounds = list(_rounds(messages))
         facts = [Facts.of(view, symptom) for view in rounds[0]] if rounds else []
-        steps = investigate(symptom, facts)
+        offered = any(tool["function"]["name"] == "settings" for tool in tools)
+        explains = offered and not began_with_searches(_calls(messages))
+        steps = investigate(symptom, facts, explains=explains)
         number = 0
         step = next(steps, None)
         for results in rounds[1:]:
@@ -89,6 +98,13 @@ class PlaybookModel:
             for place, (name, arguments) in enumerate(step.calls, start=1)
         ]
         return AssistantTurn(text=step.text, tool_calls=calls)
+
+
+def _calls(messages: Sequence[Message]) -> Iterator[Mapping[str, Any]]:
+    """Yield name and arguments of every call so far."""
+    for message in messages:
+        for call in message.get("tool_calls") or () if message["role"] == "assistant" else ():
+            yield call["function"]
 
 
 def _rounds(messages: Sequence[Message]) -> Iterator[list[View]]:
