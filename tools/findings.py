@@ -11,6 +11,7 @@ from typing import Any
 from tools.annotate import Place, annotate
 from tools.contract import ArtifactRef, Host, ToolContext
 from tools.definitions import ENGINES, Definitions, Engine, read_definitions, read_outside
+from tools.hit_files import Masked, contents_around
 from tools.judge import Judge
 from tools.package_path import below, package_of
 from tools.policy_paths import read_denied
@@ -43,6 +44,10 @@ class Findings:
     taken_at: datetime
     conditions: bool = True
     notes: list[str] = field(default_factory=list)
+    masked: Masked = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.masked = Masked(self.ctx.redact, {}, self.ctx.cache)
 
     def hits(self) -> list[Hit]:
         """Return the hits in files that may be read, in order; the others are named as not permitted."""
@@ -50,6 +55,14 @@ class Findings:
         self.found.not_permitted += sorted(f"{path}: refused by policy" for path in denied)
         self.found.complete &= not denied
         return sorted((h for h in self.found.hits if h.path not in denied), key=lambda h: (h.path, h.line))
+
+    async def look_around(self, hits: list[Hit], root: str) -> None:
+        """Read the files of hits, since a line may be secret for what stands on another."""
+        known = contents_of(self.ctx, self.host)
+        contents = {path: known[d] for path, d in self.found.digests.items() if d in known}
+        contents |= self.found.contents
+        contents |= await contents_around(self.host, hits, self.found, root)
+        self.masked = Masked(self.ctx.redact, contents, self.ctx.cache)
 
     def results(self, hits: list[Hit], listing: ArtifactRef) -> list[dict[str, Any]]:
         """Return one result a file, the file that defines the settings first."""
@@ -86,7 +99,7 @@ class Findings:
         digest = self.found.digests.get(path, "")
         data = contents_of(self.ctx, self.host).get(digest)
         if data is None:
-            plain = [{"line": h.line, "text": cut_line(self.ctx.redact(h.text))} for h in hits]
+            plain = [{"line": h.line, "text": cut_line(self.masked.text(h))} for h in hits]
             return {"path": path, "artifact": listing.handle, "matches": plain}
         ref = self._kept_file(path, digest, data)
         place = self._place(path, digest, data, ref, judge, hits)
@@ -98,7 +111,7 @@ class Findings:
 
     def _match(self, place: Place | str, digest: str, hit: Hit) -> dict[str, Any]:
         if isinstance(place, str):
-            text = cut_line(self.ctx.redact(hit.text))
+            text = cut_line(self.masked.text(hit))
             return {"line": hit.line, "text": text, "guards": [], "verdict": "unknown"}
         judge = judge_key(self.process) if self.process and place.judge else ""
         key = f"match:{place.path}:{digest}:{hit.line}:{hit.spans}:{judge}:{self.conditions}"

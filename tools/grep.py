@@ -15,7 +15,7 @@ from tools.fit_view import fit
 from tools.package_path import engine_process, resolve_path
 from tools.policy_paths import read_denied
 from tools.process import ProcessFacts, forget_process
-from tools.search import Query, search
+from tools.search import Hit, Query, search
 
 _GREP_LIMITS = "grep: no rg on this host; the pattern was read as POSIX extended, a glob only as a file name"
 
@@ -56,7 +56,9 @@ async def run(ctx: ToolContext, args: Args) -> dict[str, Any]:
     if reason := read_denied(found.real or query.target):
         raise ToolError(f"{query.target} is not read: {reason}")
     findings = Findings(ctx, host, process, found, taken_at, args.judge, notes)
-    return _view(args, query, findings)
+    hits = findings.hits()
+    await findings.look_around(hits, query.root)
+    return _view(args, query, findings, hits)
 
 
 def _version_key(host: Host) -> str:
@@ -86,10 +88,9 @@ def _query(ctx: ToolContext, args: Args, target: str, process: ProcessFacts | No
     )
 
 
-def _view(args: Args, query: Query, findings: Findings) -> dict[str, Any]:
+def _view(args: Args, query: Query, findings: Findings, hits: list[Hit]) -> dict[str, Any]:
     found, process = findings.found, findings.process
-    hits = findings.hits()
-    rows = [f"{hit.path}:{hit.line}:".encode() + hit.text for hit in hits]
+    rows = [f"{hit.path}:{hit.line}:".encode() + findings.masked.text(hit) for hit in hits]
     listing = findings.keep(b"\n".join(rows), f"grep {args.pattern}", complete=found.complete)
     shown = hits[: args.max_matches]
     results = findings.results(shown, listing)

@@ -21,6 +21,8 @@ _SCRIPT = Path(__file__).with_suffix(".sh")
 _WHOLE = 4 << 20
 _LIMIT_S = 15.0
 _DEFAULT_LINES = 400
+_LINES_AROUND = 40
+"""Lines read before a range of a large file: the name that makes a value a secret may stand there."""
 
 
 class Args(HostArgs):
@@ -71,7 +73,9 @@ async def run(ctx: ToolContext, args: Args) -> dict[str, Any]:
     target = resolve_path(path, process)
     root = f"/proc/{args.process_root}/root" if args.process_root else ""
     nonce = uuid.uuid4().hex
-    words = [nonce, root, target, str(args.start or 1), str(args.end or 0), str(_WHOLE)]
+    around = max(1, (args.start or 1) - _LINES_AROUND)
+    end = args.end or (args.start + _DEFAULT_LINES - 1 if args.start else 0)
+    words = [nonce, root, target, str(around), str(end), str(_WHOLE)]
     result = await host.exec(
         ["sh", "-c", _SCRIPT.read_text(), "read_file", *words],
         timeout_s=_LIMIT_S,
@@ -82,7 +86,7 @@ async def run(ctx: ToolContext, args: Args) -> dict[str, Any]:
         raise ToolError(
             f"{target} on {host.name} could not be read: {result.outcome} {result.detail}".rstrip()
         )
-    read = _opened(result.stdout.data, nonce, target, root, args)
+    read = _from_start(ctx, _opened(result.stdout.data, nonce, target, root, args), args, target)
     package, version = package_of(process, target)
     key = f"kept:{host.name}:{target}:{hashlib.sha256(read.data).hexdigest()}"
     ref: ArtifactRef | None = ctx.cache.get(key) if read.whole else None
@@ -125,9 +129,18 @@ def _opened(output: bytes, nonce: str, target: str, root: str, args: Args) -> _R
         raise ToolError(
             f"{target} has {size} bytes: symbols are found in files up to {_WHOLE}; give start and end"
         )
-    if not data:
-        raise ToolError(f"{target} has no line {args.start} in its first 64 MiB (it has {size} bytes)")
-    return _Read(data, args.start, False, size)
+    return _Read(data, max(1, args.start - _LINES_AROUND), False, size)
+
+
+def _from_start(ctx: ToolContext, read: _Read, args: Args, target: str) -> _Read:
+    """Drop the lines before those asked for, once what they say of the others has been heeded."""
+    before = (args.start or 1) - read.first
+    if read.whole or before <= 0:
+        return read
+    lines = ctx.redact(read.data).split(b"\n")[before:]
+    if not any(lines):
+        raise ToolError(f"{target} has no line {args.start} in its first 64 MiB (it has {read.size} bytes)")
+    return _Read(b"\n".join(lines), read.first + before, False, read.size)
 
 
 def _refuse(rows: Mapping[str, str], target: str, root: str) -> None:

@@ -1,0 +1,75 @@
+"""Mask the lines that a search found as they are masked in their whole files.
+
+A line may hold a secret that only another line gives away: the value of a list item after ``- --api-key``,
+the body of a private key. So the files of the hits are read, and a hit is shown as its line in the redacted file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from tools.contract import Host, Redactor
+from tools.search import Found, Hit
+
+_FILES: Final = 40
+_FILE_BYTES: Final = 1 << 20
+_LIMIT_S: Final = 15.0
+_SCRIPT: Final = """M=$1 B=$2; shift 2
+for f; do printf '@@%s %s\\n' "$M" "$f"; [ ! -f "$f" ] || head -c "$B" -- "$f"; printf '\\n'; done"""
+
+
+async def contents_around(host: Host, hits: Sequence[Hit], found: Found, root: str) -> dict[str, bytes]:
+    """Return the contents of the files of hits that the search itself did not bring, as far as they fit."""
+    paths = [path for path in dict.fromkeys(hit.path for hit in hits) if not path.endswith(".py")]
+    wanted = [path for path in paths if path not in found.contents][:_FILES]
+    if not wanted:
+        return {}
+    nonce = uuid.uuid4().hex
+    result = await host.exec(
+        ["sh", "-c", _SCRIPT, "around", nonce, str(_FILE_BYTES), *(root + path for path in wanted)],
+        timeout_s=_LIMIT_S,
+        max_bytes=(_FILE_BYTES + 4096) * len(wanted) * 2,
+        retry=True,
+    )
+    contents: dict[str, bytes] = {}
+    for part in (b"\n" + result.stdout.head).split(f"\n@@{nonce} ".encode())[1:]:
+        name, _, body = part.partition(b"\n")
+        contents[name.decode("utf-8", "surrogateescape").removeprefix(root)] = body
+    return contents
+
+
+class Masked:
+    """Give each hit its text as it may be shown."""
+
+    def __init__(self, redact: Redactor, contents: Mapping[str, bytes], cache: dict[str, Any]) -> None:
+        """Take the contents by path; ``cache`` keeps what was masked, for one file is searched many times."""
+        self._redact = redact
+        self._contents = contents
+        self._cache = cache
+        self._lines: dict[str, tuple[list[bytes], list[bytes]]] = {}
+
+    def text(self, hit: Hit) -> bytes:
+        """Return the line of a hit, masked by what its whole file says of it."""
+        if hit.path not in self._contents:
+            return self._redact(hit.text)
+        if hit.path not in self._lines:
+            raw = self._contents[hit.path]
+            lines = raw.split(b"\n")
+            clean = self._clean(raw)
+            self._lines[hit.path] = lines, lines if clean is raw else clean.split(b"\n")
+        raw_lines, clean_lines = self._lines[hit.path]
+        number = hit.line - 1
+        if number < len(raw_lines) and raw_lines[number].rstrip(b"\r") == hit.text:
+            return clean_lines[number].rstrip(b"\r")
+        return self._redact(hit.text)
+
+    def _clean(self, raw: bytes) -> bytes:
+        """Return contents masked: the very same object where there is nothing to mask."""
+        key = f"clean:{hashlib.sha256(raw).hexdigest()}"
+        if key not in self._cache:
+            clean = self._redact(raw)
+            self._cache[key] = None if clean == raw else clean
+        return self._cache[key] or raw
