@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 import agent
+from agent.surfaces.approvals_command import approvals
 from agent.surfaces.commands import OpenGroup
 from agent.surfaces.options import (
     ApproveOption,
@@ -47,6 +48,7 @@ app.add_typer(sessions, name="sessions")
 app.add_typer(cases, name="cases")
 app.add_typer(playbooks, name="playbooks")
 app.add_typer(config, name="config")
+app.add_typer(approvals, name="approvals")
 audit = typer.Typer(no_args_is_help=True, help="What was done on hosts: sealed records, and their check.")
 app.add_typer(audit, name="audit")
 
