@@ -41,10 +41,12 @@ async def run(ctx: ToolContext, args: Args) -> dict[str, Any]:
 TOOL = Tool(
     name="settings",
     description=(
-        "Explain settings of the running engine from its installed source: the value in force, how it came "
-        "about (default, flag, drop-in, environment, silent or logged override) with the line that says so, "
-        "the assignments that cannot happen and why, who reads it. `what=diff` lists everything that is no "
-        "plain default; `suspects` what leaves an optimisation unused; `lint` checks a launch line."
+        "Explain settings of the running engine from its installed source, several in one call: the value in "
+        "force, how it came about (default, flag, drop-in, environment, silent or logged override), every "
+        "assignment with the guard and the values that decide it, the lines that read it. Places are "
+        "HANDLE:LINE with the text there, to be cited as they are. For a setting use this instead of `grep`. "
+        "`what=diff` lists everything that is no plain default; `suspects` what leaves an optimisation "
+        "unused; `lint` checks a launch line."
     ),
     args=Args,
     run=run,
