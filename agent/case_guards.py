@@ -8,12 +8,14 @@ from typing import Any
 
 from agent.case_records import CaseFile, ClaimRow
 from agent.events import Event, ToolFinished
-from agent.models.views import parse_view, rows
+from agent.models.explained import as_search
+from agent.models.views import Facts, parse_view, rows
 from agent.named_values import plain_name
 from agent.state import GuardClaim, Record, SettingClaim, Verdict
 
 _ORDER: dict[Verdict, int] = {"true": 0, "unknown": 1, "false": 2}
 _WRITTEN = re.compile(r"(\w+)\s*(?::[^=]+)?=(?!=)")
+_TELL = ("grep", "settings")
 _MOST = 60
 
 
@@ -106,11 +108,13 @@ def _place(row: ClaimRow) -> tuple[str, int]:
 
 
 def _seen(events: Sequence[Event]) -> Iterator[tuple[tuple[str, int], str, Statement]]:
-    """Yield every write that a search judged, with its place and the name that it writes."""
+    """Yield every write that a search or `settings` judged, with its place and the name that it writes."""
     for event in events:
-        if not isinstance(event, ToolFinished) or event.tool != "grep" or event.status != "ok":
+        if not isinstance(event, ToolFinished) or event.tool not in _TELL or event.status != "ok":
             continue
         view = parse_view(event.view)
+        if event.tool == "settings":
+            view = as_search(view, Facts(view))
         for result in rows(view, "results"):
             path = str(result.get("path", ""))
             for match in rows(result, "matches"):

@@ -35,7 +35,7 @@ _CANNOT_GIVE: Mapping[EvidenceKind, frozenset[str]] = {
     "source": frozenset({"facts", "journal", "benchmark"}),
     "log": frozenset({"benchmark"}),
     "configuration": frozenset({"benchmark"}),
-    "measurement": frozenset({"grep"}),
+    "measurement": frozenset({"grep", "settings"}),
     "absence": frozenset(),
 }
 """Tools whose output is never evidence of a kind; two kinds confirm, so a kind must not be made up."""

@@ -31,7 +31,7 @@ _NEVER_FROM: Final[dict[EvidenceKind, frozenset[str]]] = {
     "source": frozenset({"facts", "journal", "benchmark"}),
     "log": frozenset({"benchmark"}),
     "configuration": frozenset({"benchmark"}),
-    "measurement": frozenset({"grep"}),
+    "measurement": frozenset({"grep", "settings"}),
     "absence": frozenset(),
 }
 """Tools whose output is never evidence of a kind."""

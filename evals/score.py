@@ -274,7 +274,7 @@ def _stood(run: Run, proof: Evidence, place: int) -> bool:
 
 
 def _reads_source(call: Call) -> bool:
-    if call.tool in {"grep", "read_file"}:
+    if call.tool in {"grep", "read_file", "settings"}:
         return not call.arguments.get("artifact")
     return bool(call.command) and reads_source(call.command)
 

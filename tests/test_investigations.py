@@ -156,7 +156,8 @@ def _every_assignment_is_judged(conclusion: Conclusion) -> None:
 
 def _source_was_read_after_the_hypotheses(events: Sequence[Event]) -> None:
     stated = next(event.seq for event in events if isinstance(event, HypothesisMoved))
-    reads = [e.seq for e in events if isinstance(e, ToolStarted) and e.tool in ("grep", "read_file")]
+    source = ("grep", "read_file", "settings")
+    reads = [event.seq for event in events if isinstance(event, ToolStarted) and event.tool in source]
     assert reads and min(reads) > stated
 
 

@@ -27,7 +27,8 @@ def as_search(view: View, facts: Facts) -> View:
     """Return the lines that a view of `settings` shows, in the order of the files, as a view of `grep`."""
     if not answered(view):
         return {"results": []}
-    paths = {str(handle): str(path) for path, handle in view["artifacts"].items()}
+    folder = str(view.get("source") or "")
+    paths = {str(handle): f"{folder}/{path}" for path, handle in view["artifacts"].items()}
     found: dict[str, dict[tuple[int, str], dict[str, Any]]] = {}
     for name, setting in view["settings"].items():
         for place, match in _matches(str(name), setting if isinstance(setting, dict) else {}, view, facts):
