@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from agent.actions import ACTION_ARGS, HypothesisArgs, ProposeChangeArgs
 from agent.audit_scope import acting
 from agent.events import Event, Progress, ToolFinished, ToolStarted, TurnTaken
+from agent.hand_over import handed_over
 from agent.history import CONCLUDE
 from agent.investigation import Investigation
 from agent.state import ToolCall
@@ -137,7 +138,7 @@ async def _do(work: Investigation, number: int, call: ToolCall) -> None:
             step = (
                 work.ledger.hypothesis(validated(HypothesisArgs, call), work.store)
                 if call.name == "hypothesis"
-                else work.ledger.propose_change(validated(ProposeChangeArgs, call))
+                else handed_over(work, work.ledger.propose_change(validated(ProposeChangeArgs, call)))
             )
             finish(work, number, call, step.view, events=step.events, began=began)
             return

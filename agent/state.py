@@ -141,6 +141,9 @@ class Change(Record):
     mechanism: str = Field(description="The metric that must move, or why none can be observed.")
     rollback: str
     cautions: list[str] = Field(default_factory=list)
+    instructions: list[str] = Field(
+        default_factory=list, description="Steps for a person, where no unit starts the engine."
+    )
     status: ChangeStatus = "proposed"
 
 

@@ -33,6 +33,7 @@ def trial_view(
         "mechanism": _mechanism(found),
         "outputs": _outputs(found),
         "prediction": {"said": change.predicted_effect, "measured": judged.measured if judged else None},
+        "instructions": change.instructions,
         "artifacts": {
             "before": _handle(trial, "baseline"),
             "after": _handle(trial, "after"),

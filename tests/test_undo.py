@@ -9,12 +9,7 @@ import pytest
 
 from agent.errors import UsageError
 from agent.events import (
-    ActionStarted,
-    ApprovalAsked,
-    ApprovalGiven,
     ChangeMoved,
-    Measured,
-    PlanMade,
     UndoAsked,
 )
 from agent.kept import Kept, find_kept
@@ -121,10 +116,10 @@ async def test_a_kept_change_is_taken_back_with_its_own_approval(tmp_path: Path)
     assert state["runs"] == "old" and state["restarts"] == 2
     assert results(session)[0]["result"] == "kept"
     assert session.ended is not None and "C1 of one was taken back" in session.ended.summary
-    kinds = [type(event) for event in session.events]
-    order = [UndoAsked, PlanMade, ApprovalAsked, ApprovalGiven, ActionStarted]
+    kinds = [event.type for event in session.events]
+    order = ["undo_asked", "plan_made", "approval_asked", "approval_given", "action_started"]
     assert [kinds.index(kind) for kind in order] == sorted(kinds.index(kind) for kind in order)
-    assert Measured not in kinds
+    assert "measured" not in kinds
     with pytest.raises(UsageError, match=f"took {kept.plan.id} back"):
         find_kept(make_settings(tmp_path), f"{session.thread}/C1")
 

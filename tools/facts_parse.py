@@ -233,6 +233,28 @@ def cgroup_unit(lines: list[str]) -> str | None:
     return None
 
 
+_CONTAINER = re.compile(r"(docker|libpod|crio|cri-containerd|nerdctl)-([0-9a-f]{12,64})")
+_IN_FOLDER = re.compile(r"/(docker|kubepods|podman)\b.*?([0-9a-f]{64})")
+_RUNTIMES = {
+    "libpod": "podman",
+    "crio": "kubernetes",
+    "cri-containerd": "kubernetes",
+    "kubepods": "kubernetes",
+}
+
+
+def started_by(lines: list[str]) -> dict[str, str]:
+    """Say by its cgroup what started a process that belongs to no service: a container, or a person."""
+    for line in lines:
+        if found := _CONTAINER.search(line) or _IN_FOLDER.search(line):
+            runtime = "kubernetes" if "kubepods" in line else _RUNTIMES.get(found[1], found[1])
+            return {"kind": "container", "runtime": runtime, "id": found[2]}
+    for line in lines:
+        if found := re.search(r"/(session-\w+|tmux-\S+|run-\S+)\.scope", line):
+            return {"kind": "hand", "by": found[1]}
+    return {"kind": "hand", "by": "by hand"}
+
+
 def show_values(text: str) -> Mapping[str, str]:
     """Return the properties of ``systemctl show``; a repeated one keeps all its lines."""
     out: dict[str, str] = {}

@@ -117,6 +117,7 @@ def engine_view(gathered: Gathered, pid: str, seen: Seen) -> dict[str, Any] | No
         "stdout": about.get("fd/1"),
         "cpus_allowed": about["Cpus_allowed_list"],
         "memory_nodes_allowed": about["Mems_allowed_list"],
+        "started": facts_parse.started_by(about["cgroup"]),
     }
 
 
@@ -233,3 +234,5 @@ def join(services: Sequence[dict[str, Any]], engines: Sequence[dict[str, Any]]) 
         if owner is not None:
             engine["unit"] = owner["unit"]
             _note_difference(owner, engine)
+        if engine["unit"]:
+            engine.pop("started", None)  # the unit did
