@@ -277,7 +277,7 @@ def _source_claims(case: Case, source: SourceClaim) -> Iterator[dict[str, Any]]:
         return
     for view in case.source:
         for result, match in matches(view):
-            if result.get("artifact") == quote.artifact and (match.get("line"),) * 2 == quote.lines:
+            if result.get("artifact") == quote.artifact and quote.lines and match.get("line") == quote.lines[0]:
                 place = f"{str(result.get('path', '')).rpartition('/')[2]}:{match.get('line')}"
                 says = f"{_sentence(source.says)} ({place})."
                 guard = claims.deciding_guard(match) if source.judged else None

@@ -207,7 +207,8 @@ def match_quotes(view: View) -> Iterator[Quote]:
     """Yield the matching lines of a grep view."""
     for result, match in matches(view):
         line = int(match.get("line", 0))
-        yield Quote(str(result.get("artifact", "")), str(match.get("text", "")), (line, line))
+        lines = (line, int(match.get("last_line") or line))
+        yield Quote(str(result.get("artifact", "")), str(match.get("text", "")), lines)
 
 
 def matches(view: View) -> Iterator[tuple[View, View]]:
