@@ -275,9 +275,10 @@ def _source_claims(case: Case, source: SourceClaim) -> Iterator[dict[str, Any]]:
     quote = find_quote(case.source, source.pattern)
     if quote is None:
         return
+    first = quote.lines[0] if quote.lines else None
     for view in case.source:
         for result, match in matches(view):
-            if result.get("artifact") == quote.artifact and quote.lines and match.get("line") == quote.lines[0]:
+            if result.get("artifact") == quote.artifact and match.get("line") == first:
                 place = f"{str(result.get('path', '')).rpartition('/')[2]}:{match.get('line')}"
                 says = f"{_sentence(source.says)} ({place})."
                 guard = claims.deciding_guard(match) if source.judged else None
