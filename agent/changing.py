@@ -6,21 +6,22 @@ runs from its first line again when a decision comes. Experiment looks in the tr
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Literal
 
 from langgraph.runtime import Runtime
 from langgraph.types import interrupt
 
 from agent.actions import ProposeChangeArgs
 from agent.approvals import problem, void
+from agent.audit_scope import acting
 from agent.calls import finish, start, validated
 from agent.events import ChangeMoved, Event, PlanMade
 from agent.experiment import Experiment, Undo
-from agent.host_lock import host_lock
+from agent.hand_over import WHY, engines_of, instructions
 from agent.investigation import Investigation
+from agent.leases import leased
 from agent.measuring import MEASURE
 from agent.state import Change, GraphState, ToolCall
 from agent.transcript import mask
@@ -29,6 +30,7 @@ from agent.trials import Trial
 from agent.undoing import ID as UNDO
 from agent.undoing import plan_undo
 from agent.undoing import proposed as to_undo
+from agent.unsettled import settle_open
 from tools.contract import ToolContext, ToolError
 from tools.display import printable
 from tools.process import load_process
@@ -73,9 +75,15 @@ async def _carry_out(work: Investigation, trial: Trial, approved: str) -> None:
         if why is not None:
             void(work, trial, why)
             return
-    with host_lock(work.settings.state_dir, change.host, host.key_fingerprint if host else None):
-        kind = Undo if trial.plan.undoes is not None else Experiment
-        await kind(work, trial, call).run(approved)
+    held = work.hosts[trial.plan.host]
+    with acting(work.thread, f"try {change.id}", change=change.id, digest=trial.made.digest):
+        async with leased(work, held, trial.plan, begun=bool(trial.actions)):
+            busy = None if trial.actions else await settle_open(work, held, trial.plan)
+            if busy is not None:
+                _close(work, call, change, trial, "not_applied", busy)
+                return
+            kind = Undo if trial.plan.undoes is not None else Experiment
+            await kind(work, trial, call).run(approved)
 
 
 async def plan_change(work: Investigation, call: ToolCall) -> Literal["review", "act"]:
@@ -91,6 +99,11 @@ async def plan_change(work: Investigation, call: ToolCall) -> Literal["review", 
         change, proposed = _proposed(work, call, trial)
     except ToolError as error:
         finish(work, number, call, {"error": str(error)}, status="tool_error")
+        return "act"
+    if steps := instructions(work, change):
+        change = change.model_copy(update={"instructions": steps})
+        moved: list[Event] = [ChangeMoved(turn=number, change=change)]
+        _close(work, call, change, trial, "not_applied", WHY, moved)
         return "act"
     try:
         plan = await _plan(work, change)
@@ -199,12 +212,10 @@ def _refuse_to_disturb(work: Investigation, plan: ChangePlan) -> None:
 async def _port(work: Investigation, change: Change) -> int:
     """Return where the unit's engine listens: as the facts had it, else as its process says."""
     units: set[str] = set()
-    for event in reversed(work.history.finished.values()):
-        if event.tool == "facts" and event.host == change.host:
-            for engine in _engines(event.view):
-                if engine.get("unit") == change.unit and isinstance(engine.get("port"), int):
-                    return int(engine["port"])
-                units.add(str(engine.get("unit")))
+    for engine in engines_of(work, change.host):
+        if engine.get("unit") == change.unit and isinstance(engine.get("port"), int):
+            return int(engine["port"])
+        units.add(str(engine.get("unit")))
     if units:
         raise ToolError(
             f"no engine of {change.host} runs in {change.unit}; facts saw: {', '.join(sorted(units))}"
@@ -225,14 +236,6 @@ def _context(work: Investigation) -> ToolContext:
         cache=work.cache,
         cache_dir=work.settings.cache_dir,
     )
-
-
-def _engines(view: str) -> list[dict[str, Any]]:
-    try:
-        found = json.loads(view).get("engines")
-    except (ValueError, AttributeError):
-        return []  # a view that was cut
-    return [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
 
 
 def _call_of(work: Investigation, trial: Trial) -> ToolCall:

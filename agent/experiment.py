@@ -16,6 +16,8 @@ from datetime import UTC, datetime
 from typing import Final, Literal
 
 from agent.approvals import claim, problem, void, withdraw
+from agent.audit import AuditDown
+from agent.audit_scope import acting
 from agent.calls import finish, tool_context
 from agent.events import (
     ActionFinished,
@@ -28,6 +30,7 @@ from agent.events import (
     Phase,
     Step,
 )
+from agent.executions import Executions
 from agent.investigation import Investigation
 from agent.measuring import (
     MEASURE,
@@ -42,6 +45,7 @@ from agent.measuring import (
 from agent.state import Change, ChangeStatus, Measurement, ToolCall
 from agent.trial_view import Result, trial_view
 from agent.trials import Trial
+from agent.unsettled import closed
 from agent.verdicts import compare, measured_words
 from tools.contract import ArtifactRef, ToolError
 from tools.service_types import ChangeState
@@ -135,7 +139,9 @@ class Experiment:
         observe, tool = self.work.ports.observe, self.work.tools[MEASURE]
         before = await observe(self.host, self.plan.port)
         raw = arguments(self.plan, before, self.work.settings, seed)
-        view = await tool.run(self.ctx, tool.args.model_validate(raw))
+        what = f"measure {self.change.id}, {phase}"
+        with acting(self.work.thread, what, reads=True, change=self.change.id, digest=self.plan.digest()):
+            view = await tool.run(self.ctx, tool.args.model_validate(raw))
         after = await observe(self.host, self.plan.port)
         ref = next(ref for ref in self.kept if ref.handle == view["artifact"])
         figures = json.loads(self.work.store.get(ref.sha256))
@@ -153,9 +159,13 @@ class Experiment:
     async def _apply(self) -> Standing:
         given = self.trial.given
         assert given is not None  # its absence was found before
-        action = self._start("apply", [self._moved("approved")])
+        try:
+            action = self._start("apply", [self._moved("approved")])
+        except AuditDown as error:
+            return Standing(state="none", detail=str(error))
         try:
             claim(self.work, self.trial)
+            Executions(self.work.settings.state_dir).begin(self.plan, self.work.thread)
             done = await self.work.ports.service.apply(self.host, self.plan, given.digest, self.ctx.progress)
         except ToolError as error:
             self._finish(action, "refused", str(error))
@@ -244,7 +254,10 @@ class Experiment:
 
     async def _extend(self) -> tuple[Standing, str]:
         """Push the rollback timer back; return how the plan stands, and why that could not be done."""
-        action = self._start("extend")
+        try:
+            action = self._start("extend")
+        except AuditDown as error:
+            return Standing(state="applied", detail=""), str(error)
         seconds, failed = self.plan.rollback_after_s, ""
         try:
             standing = await self.work.ports.service.extend(self.host, self.plan, seconds)
@@ -324,6 +337,7 @@ class Experiment:
         view = trial_view(change, self.trial, result, standing, failed, [*standing.notes, *self.notes])
         finish(self.work, self.number, self.call, view, events=list(moved), artifacts=self.kept)
         self.work.transcript.sync()
+        closed(self.work, self.plan, result)
 
     def _moved(self, status: ChangeStatus) -> ChangeMoved:
         return ChangeMoved(turn=self.number, change=self.change.model_copy(update={"status": status}))
@@ -332,6 +346,17 @@ class Experiment:
         place = f"{self.change.id}.{self.trial.made.digest[:8]}.{len(self.trial.actions) + 1}"
         started = ActionStarted(
             turn=self.number, action=place, change=self.change.id, step=step, digest=self.trial.made.digest
+        )
+        self.work.audit.record(
+            "step_started",
+            needed=step != "roll_back",
+            thread=self.work.thread,
+            host=self.plan.host,
+            host_key=self.plan.host_key,
+            effect="restore" if step == "roll_back" else "write",
+            what=f"{step} {place}",
+            change=self.change.id,
+            digest=self.trial.made.digest,
         )
         self.work.transcript.append_all([*before, started], durable=True)
         return started

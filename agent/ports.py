@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from agent.events import Event
 from tools.contract import Host, ToolContext, ToolError
 from tools.observe import Observation
 from tools.service_types import Applied, ChangePlan, ChangeRequest, ChangeStatus, Finished, Progress
+
+if TYPE_CHECKING:
+    from agent.leases import HostLease
 
 
 class Service(Protocol):
@@ -69,10 +72,13 @@ class Ports:
     """In a replay: what was recorded of trying the change of a call, which is then not tried again."""
     check_line: CheckLine = _unchecked
     make_undo: MakeUndo = _no_undo
+    lease: HostLease | None = None
+    """The lease that hosts keep; None where there is nothing but this machine."""
 
     @classmethod
     def real(cls) -> Ports:
         """Return the ports to real hosts."""
+        from agent.leases import HostLease
         from tools import service
         from tools.observe import observe
         from tools.settings.plan_check import check_plan
@@ -80,4 +86,4 @@ class Ports:
         async def make_undo(host: Host, kept: ChangePlan, now: datetime) -> ChangePlan:
             return await service.make_undo(host, kept, now=now)
 
-        return cls(service, observe, check_line=check_plan, make_undo=make_undo)
+        return cls(service, observe, check_line=check_plan, make_undo=make_undo, lease=HostLease())
