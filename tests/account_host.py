@@ -15,7 +15,7 @@ from tools.host import connect
 
 _JSON = Path(json.__file__).parent
 PYTHON = {
-    # The small tree has Debian's minimal Python; hosts have its whole standard library, of which json is used.
+    # The tree has a minimal Python; hosts have its whole standard library, of which json is used.
     f"/usr/lib/python3.11/json/{path.name}": path.read_text()
     for path in _JSON.glob("*.py")
 }
@@ -27,7 +27,8 @@ StartLimitBurst=8
 [Service]
 User=nobody
 Environment=COLOUR=red NCCL_DEBUG=INFO HF_TOKEN=hf_abcdefgh
-ExecStart=/usr/bin/python3 -u /opt/engine/serve.py --port {port} --label "two words, 100%% \\"quoted\\" $$x é"
+ExecStart=/usr/bin/python3 -u /opt/engine/serve.py --port {port} \\
+    --label "two words, 100%% \\"quoted\\" $$x é"
 Restart=on-failure
 RestartSec=200ms
 """

@@ -1,4 +1,4 @@
-"""Print the commands that make an unprivileged account with the root-owned helper on a host; run none of them."""
+"""Print the commands that make an unprivileged account with the root-owned helper on a host."""
 
 from __future__ import annotations
 
@@ -44,18 +44,20 @@ def check(account: Account) -> None:
         raise ToolError(f"{account.user!r} is not a name for an unprivileged account")
     for unit in account.units:
         if not _UNIT.fullmatch(unit):
-            raise ToolError(f"{unit!r} is not the full name of a service, such as sglang.service; no patterns")
+            raise ToolError(
+                f"{unit!r} is not the full name of a service, such as sglang.service; no patterns"
+            )
     for setting in account.settings:
         if not (_FLAG.fullmatch(setting) or _NAME.fullmatch(setting)):
             raise ToolError(f"{setting!r} is neither a flag (--x) nor the NAME of an environment variable")
     if account.settings and not account.units:
         raise ToolError("settings are allowed unit by unit; name the units as well")
     if account.key and not _KEY.fullmatch(account.key):
-        raise ToolError("the key is not one line of a public key file, such as ~/.ssh/id_ed25519.pub")
+        raise ToolError("the key is not the one line of a public key file, such as id_ed25519.pub")
 
 
 def allow_file(account: Account) -> str:
-    """Return the allow file: per unit the flags and variables that may change, with a pattern of their values."""
+    """Return the allow file: per unit the flags and variables that may change, and patterns of values."""
     flags = {name: ".*" for name in account.settings if name.startswith("--")}
     names = {name: ".*" for name in account.settings if not name.startswith("--")}
     units = {unit: {"flags": flags, "environment": names} for unit in account.units}
@@ -63,7 +65,7 @@ def allow_file(account: Account) -> str:
 
 
 def sudoers(account: Account, *, patterns: bool) -> str:
-    """Return the sudoers file; without ``patterns`` the one for a sudo that cannot check arguments by them."""
+    """Return the sudoers file; without ``patterns`` the one for a sudo that cannot check arguments."""
     head = "# Leadline: one root-owned program. It checks its arguments again by itself.\n"
     if not patterns:
         return f'{head}{account.user} ALL=(root) NOPASSWD: {HELPER} ""\n'
@@ -118,8 +120,8 @@ def _installed(path: str, mode: str, source: Path) -> str:
 
 def _allowing(account: Account) -> str:
     text = allow_file(account)
-    return f"""# 4. What may be changed: per unit the flags and variables, each with a pattern that the whole value must match.
-#    Narrow the patterns, such as "[0-9]+"; name no more than you would let a program restart a service for.
+    return f"""# 4. What may be changed: per unit the flags and variables, each with a pattern that
+#    the whole value must match. Narrow the patterns, such as "[0-9]+"; what it names may restart the service.
 mkdir -p -m 0755 /etc/leadline
 if [ -e {ALLOW} ]; then
     echo "{ALLOW} stands already and is kept as it is"
@@ -129,16 +131,20 @@ else
 
 
 def _sudo(account: Account) -> str:
-    return f"""# 5. The one thing that sudo allows. From 1.9.10 on it checks the arguments by patterns; a wildcard would let
-#    more through than it seems to. An older sudo allows the program without any argument, which then reads its
-#    verb and arguments from standard input: all checks are the program's own in that case.
+    return f"""# 5. The one thing that sudo allows. From 1.9.10 on it checks the arguments by patterns; a
+#    wildcard would let more through than it seems to. An older sudo allows the program without any
+#    argument; it reads verb and arguments from standard input then, and all checks are its own.
 version=$(sudo -V | sed -n '1s/^Sudo version \\([0-9.]*\\).*/\\1/p')
 new=$(mktemp /etc/sudoers.d/leadline.XXXXXX) # sudo reads no file with a point in its name
 if [ "$(printf '%s\\n' 1.9.10 "$version" | sort -V | head -n 1)" = 1.9.10 ]; then
     cat >"$new" {_here(sudoers(account, patterns=True))}else
     cat >"$new" {_here(sudoers(account, patterns=False))}fi
 chmod 0440 "$new"
-visudo -cqf "$new" || {{ rm -f "$new"; echo "sudo does not take these lines; nothing was allowed" >&2; exit 1; }}
+visudo -cqf "$new" || {{
+    rm -f "$new"
+    echo "sudo does not take these lines; nothing was allowed" >&2
+    exit 1
+}}
 mv -f "$new" /etc/sudoers.d/leadline
 """
 
@@ -146,17 +152,19 @@ mv -f "$new" /etc/sudoers.d/leadline
 def _login(account: Account) -> str:
     head = "# 6. Who may log in: this key, without a terminal, an agent or forwarding.\n"
     if not account.key:
-        return f"{head}#    No key was given (--key FILE.pub): put it after `restrict ` into ~{account.user}/.ssh/authorized_keys\n"
+        place = f"~{account.user}/.ssh/authorized_keys"
+        return f"{head}#    No key was given (--key FILE.pub): put it after `restrict ` into {place}\n"
     return f"""{head}home=$(getent passwd {account.user} | cut -d : -f 6)
 install -d -m 0700 -o {account.user} -g "$(id -gn {account.user})" "$home/.ssh"
 line={shlex.quote(authorized_key(account))}
-grep -qxF -- "$line" "$home/.ssh/authorized_keys" 2>/dev/null || printf '%s\\n' "$line" >>"$home/.ssh/authorized_keys"
-chown {account.user}: "$home/.ssh/authorized_keys"
-chmod 0600 "$home/.ssh/authorized_keys"
+keys=$home/.ssh/authorized_keys
+grep -qxF -- "$line" "$keys" 2>/dev/null || printf '%s\\n' "$line" >>"$keys"
+chown {account.user}: "$keys"
+chmod 0600 "$keys"
 """
 
 
-_HEAD = """# An unprivileged account for Leadline on {host}, with one root-owned program as its only privilege.
+_HEAD = """# An unprivileged account for Leadline on {host}, whose only privilege is one program of root.
 # Nothing of this was run. Read it, then run it on the host as root:  sh setup.sh
 # It may be run again: it writes its files anew, and keeps the allow file.
 set -eu
@@ -174,7 +182,7 @@ done
 open=$(find / /usr /usr/local /usr/local/sbin /usr/local/lib -maxdepth 0 \\( -perm /022 -o ! -user root \\))
 [ -z "$open" ] || {{ echo "others than root may write to: $open; take that right away first" >&2; exit 1; }}
 
-# 2. The account: no password, no group but its own. Not in adm, systemd-journal, docker, sudo: it needs none of them.
+# 2. The account: no password, no group but its own. It needs none of adm, systemd-journal, docker, sudo.
 id {user} >/dev/null 2>&1 || useradd --create-home --user-group --shell /bin/sh --password '*' {user}
 
 # 3. The program, and the two files that it runs for a change: each compared with its sha256 before it counts.

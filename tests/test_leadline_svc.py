@@ -1,0 +1,448 @@
+"""The root-owned helper trusts no caller: every argument and every field that lies is refused."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.machinery
+import importlib.util
+import json
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tools import launch_edit
+from tools.contract import ToolError
+from tools.service_types import ChangePlan, EnvironmentChange
+from tools.transaction import program
+
+FILE = Path(__file__).parent.parent / "deploy/leadline-svc"
+UNIT = "sglang.service"
+ID = "20260131t101500-a1b2c3"
+ARGV = [
+    "/opt/venv/bin/python",
+    "-m",
+    "sglang.launch_server",
+    "--tp",
+    "8",
+    "--label",
+    'two "words", 100% $x é',
+]
+MAY = {
+    UNIT: {
+        "flags": {"--start-s": "[0-9.]+", "--chunk": ".*", "--label": ".*"},
+        "environment": {"NCCL_DEBUG": ".*"},
+    }
+}
+
+
+def load() -> Any:
+    """Return the helper as a module."""
+    loader = importlib.machinery.SourceFileLoader("leadline_svc", str(FILE))
+    spec = importlib.util.spec_from_loader("leadline_svc", loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    try:
+        loader.exec_module(module)
+    finally:
+        sys.dont_write_bytecode = before
+    return module
+
+
+SVC = load()
+
+
+def plan_of(setting: str = "--start-s", value: str | None = "0.3", **fields: Any) -> ChangePlan:
+    """Return a plan as planning makes it."""
+    now = datetime.now(UTC)
+    is_flag = setting.startswith("--")
+    after = launch_edit.with_flag(ARGV, setting, value) if is_flag else ARGV
+    text = (
+        launch_edit.exec_start_dropin("", after)
+        if is_flag
+        else launch_edit.environment_dropin(setting, value)
+    )
+    about: dict[str, Any] = {
+        "id": ID,
+        "host": "gpu1",
+        "host_key": "SHA256:x",
+        "unit": UNIT,
+        "setting": setting,
+        "from_value": None,
+        "to_value": value,
+        "exec_start_before": ARGV,
+        "exec_start_after": after,
+        "environment": None if is_flag else EnvironmentChange(name=setting, before=None, after=value),
+        "dropin_path": f"/etc/systemd/system/{UNIT}.d/90-leadline-{ID}.conf",
+        "dropin_text": text,
+        "preimage_sha256": "0" * 64,
+        "diff": "",
+        "running_requests": 0,
+        "queued_requests": 0,
+        "startup_s": None,
+        "rollback_after_s": 60.0,
+        "readiness_s": 60.0,
+        "port": 30000,
+        "blast_radius": [],
+        "restarts_needed": 2,
+        "created_at": now,
+        "expires_at": now + timedelta(minutes=30),
+    }
+    return ChangePlan.model_validate(about | fields)
+
+
+def checked(
+    raw: bytes, *, digest: str | None = None, plan_id: str = ID, begins: bool = True, now: float | None = None
+) -> bytes:
+    """Return the header that the helper makes of a plan, on a host with one known launch line."""
+    header = SVC.check_plan(
+        raw,
+        plan_id,
+        digest or hashlib.sha256(raw).hexdigest(),
+        MAY,
+        now if now is not None else time.time(),
+        begins,
+        lambda unit: (ARGV, False),
+    )
+    assert isinstance(header, bytes)
+    return header
+
+
+def canonical(plan: dict[str, Any]) -> bytes:
+    return json.dumps(plan, sort_keys=True, separators=(",", ":")).encode()
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("--start-s", "0.3"),
+        ("--chunk", "true"),
+        ("--label", 'a "b" \\ 5% $y é'),
+        ("--label", None),
+        ("NCCL_DEBUG", "INFO"),
+        ("NCCL_DEBUG", None),
+    ],
+)
+def test_a_plan_as_planning_makes_it_gives_the_same_program(setting: str, value: str | None) -> None:
+    plan = plan_of(setting, value)
+    header = checked(plan.canonical(), digest=plan.digest())
+    names = ("plan_id", "unit", "port", "digest", "plan_json", "preimage", "dropin", "dropin_text")
+    names += ("rollback_after", "readiness", "restarts_needed", "expires", "undoes")
+    script = 'printf "%s\\0" ' + " ".join(f'"${name}"' for name in names)
+    ours = program(plan)[: -len((FILE.parent.parent / "tools/transaction.sh").read_bytes())]
+    made = [
+        subprocess.run(["sh", "-s"], input=head + script.encode(), capture_output=True, check=True).stdout
+        for head in (header, ours)
+    ]
+    assert made[0] == made[1] and made[0].count(b"\0") == 13
+
+
+def test_the_edits_are_those_of_planning() -> None:
+    rng = random.Random(7)
+    words = [
+        "--a",
+        "--b=1",
+        "--a=2",
+        "-x",
+        "-1",
+        "v w",
+        '"q"',
+        "\\",
+        "%i",
+        "$HOME",
+        "é",
+        "--bb",
+        "-O3",
+        "5",
+        "{}",
+        "",
+        "a;b",
+        "'",
+        "-",
+    ]
+    for _ in range(4000):
+        argv = ["/bin/x", *rng.choices(words, k=rng.randrange(9))]
+        value = rng.choice([None, "true", "1 2", *words])
+        flag = rng.choice(["--a", "--b", "--c"])
+        try:
+            wanted: list[str] | None = launch_edit.with_flag(argv, flag, value)
+        except ToolError:
+            wanted = None
+        try:
+            found = SVC.with_flag(argv, flag, value)
+        except SVC.Refused:
+            found = None
+        assert found == wanted, (argv, flag, value)
+        if wanted is not None:
+            assert SVC.exec_start_text(wanted, False) == launch_edit.exec_start_dropin("", wanted)
+            assert SVC.exec_start_text(wanted, True) == launch_edit.exec_start_dropin("-", wanted)
+        assert SVC.environment_text("X", value) == launch_edit.environment_dropin("X", value)
+
+
+EVIL: tuple[Any, ...] = (
+    "x\nExecStartPre=/bin/sh -c id",
+    "x\r[Service]\rUser=root",
+    "x\n\n[Service]\nExecStart=/bin/sh",
+    "%i",
+    "%n/../../x",
+    "../../../etc/passwd",
+    "/etc/shadow",
+    "-p",
+    "--property=User=root",
+    "nul\0byte",
+    "\ud800",
+    "\u202e\u2066x",
+    "\x1b[2J",
+    "'; touch /tmp/x; '",
+    "$(id)",
+    "`id`",
+    "a" * 1_000_000,
+    "",
+    None,
+    True,
+    [],
+    {},
+    0,
+    -1,
+    1e300,
+    2**70,
+)
+BOUND = (
+    *(
+        "id",
+        "unit",
+        "setting",
+        "to_value",
+        "exec_start_before",
+        "exec_start_after",
+        "dropin_path",
+        "dropin_text",
+    ),
+    *("preimage_sha256", "rollback_after_s", "readiness_s", "port", "restarts_needed", "expires_at"),
+)
+
+
+@pytest.mark.threat(6)
+def test_every_evil_value_in_every_field_is_refused(record_property: Callable[[str, object], None]) -> None:
+    base = json.loads(plan_of().canonical())
+    cases = 0
+    for field in BOUND:
+        for evil in EVIL:
+            if evil == base[field]:
+                continue
+            changed = base | {field: evil}
+            if field in ("exec_start_before", "exec_start_after") and isinstance(evil, str):
+                changed[field] = [*base[field], evil]
+            with pytest.raises(SVC.Refused):
+                checked(canonical(changed))
+            cases += 1
+    record_property("cases", cases)
+    assert cases > 300
+
+
+@pytest.mark.threat(6)
+def test_one_changed_byte_of_the_drop_in_is_refused(record_property: Callable[[str, object], None]) -> None:
+    cases = 0
+    for plan in (plan_of(), plan_of("NCCL_DEBUG", "INFO")):
+        base = json.loads(plan.canonical())
+        text = base["dropin_text"]
+        for at in range(len(text)):
+            other = text[:at] + chr(ord(text[at]) ^ 1) + text[at + 1 :]
+            for changed in (other, text[:at] + text[at + 1 :], text[:at] + " " + text[at:]):
+                with pytest.raises(SVC.Refused):
+                    checked(canonical(base | {"dropin_text": changed}))
+                cases += 1
+    record_property("cases", cases)
+
+
+@pytest.mark.threat(6)
+def test_a_value_cannot_carry_a_second_setting(record_property: Callable[[str, object], None]) -> None:
+    """The plan is whole and its drop-in follows from the value; only the value is evil."""
+    evil = [
+        "1 --trust-remote-code",
+        "--host",
+        "-x",
+        "1\n[Service]",
+        "1\nUser=root",
+        "a\0b",
+        "1\u2028User=root",
+        "\x85",
+        "x" * 2001,
+    ]
+    cases = 0
+    for setting in ("--label", "NCCL_DEBUG"):
+        for value in evil[3:] if setting == "NCCL_DEBUG" else evil:
+            with pytest.raises(SVC.Refused):
+                checked(plan_of(setting, value).canonical())
+            cases += 1
+    with pytest.raises(SVC.Refused, match="does not allow this value"):
+        checked(plan_of("--start-s", "fast").canonical())
+    # A specifier and a variable are written so that systemd reads them as plain text.
+    assert b'"%%i $$HOME"' in checked(plan_of("--label", "%i $HOME").canonical())
+    record_property("cases", cases + 1)
+
+
+def refusal(raw: bytes, **how: Any) -> str:
+    with pytest.raises(SVC.Refused) as caught:
+        checked(raw, **how)
+    return str(caught.value)
+
+
+def test_what_is_not_allowed_is_named() -> None:
+    assert "--tp' of this unit is not in /etc/leadline/allow.json" in refusal(
+        plan_of("--tp", "4").canonical()
+    )
+    assert "OMP_NUM_THREADS" in refusal(plan_of("OMP_NUM_THREADS", "4").canonical())
+    other = plan_of(
+        unit="vllm.service", dropin_path=f"/etc/systemd/system/vllm.service.d/90-leadline-{ID}.conf"
+    )
+    assert "vllm.service is not in /etc/leadline/allow.json" in refusal(other.canonical())
+
+
+def test_time_is_the_hosts() -> None:
+    plan = plan_of()
+    assert "expired by this host's clock" in refusal(plan.canonical(), now=time.time() + 1801)
+    assert "expires later than 7200 s" in refusal(plan.canonical(), now=time.time() - 7200)
+    ahead = plan_of(clock_skew_s=7200.0)  # the planner saw this host's clock two hours ahead
+    checked(ahead.canonical(), now=time.time() + 7200)
+    assert "expires later" in refusal(plan_of(clock_skew_s=1e9).canonical())
+
+
+def test_a_plan_has_one_form_and_one_digest() -> None:
+    raw = plan_of().canonical()
+    assert "of that digest" in refusal(raw, digest="0" * 64)
+    assert "one form" in refusal(raw + b"\n")
+    assert "one form" in refusal(raw.replace(b'"port":30000', b'"port": 30000'))
+    assert "stands twice" in refusal(raw.replace(b'"port":30000', b'"port":1,"port":30000'))
+    assert "cannot be read" in refusal(raw[:-1])
+    assert "NaN" in refusal(raw.replace(b"60.0", b"NaN"))
+    assert "another id" in refusal(raw, plan_id="20260131t101500-a1b2c4")
+    assert "more than 262144 bytes" in refusal(b"[" * 300_000)
+    assert "cannot be read" in refusal(b"[" * 200_000)
+    assert "is no object" in refusal(b"[]")
+
+
+def test_taking_back_needs_the_unit_and_the_place() -> None:
+    plan = plan_of()
+    header = checked(plan.canonical(), begins=False, now=time.time() + 10**7).decode()
+    assert f"dropin='/etc/systemd/system/{UNIT}.d/90-leadline-{ID}.conf'" in header
+    first = "20260130t101500-0f0f0f"
+    path = f"/etc/systemd/system/{UNIT}.d/90-leadline-{first}.conf"
+    undo = plan_of(undoes=first, dropin_path=path)
+    assert f"undoes='{first}'" in checked(undo.canonical()).decode()
+    assert "would not be" in refusal(plan_of(undoes=first).canonical())
+    assert "undoes of the plan" in refusal(plan_of(undoes="../x", dropin_path=path).canonical())
+
+
+def test_launch_line_as_busctl_prints_it() -> None:
+    said = rb'a(sasbttttuii) 1 "/opt/x y" 3 "/opt/x y" "a\"b\\c\303\251\nd" "$$x" false 1 2 3 4 5 6 7'
+    assert SVC.launch_line(said) == (["/opt/x y", 'a"b\\cé\nd', "$x"], False)
+    assert SVC.launch_line(said.replace(b"false", b"true"))[1]
+    for wrong in (
+        said.replace(b" 1 ", b" 2 "),
+        said.replace(b"$$x", b"$x"),
+        said.replace(b' 3 "', b' 4 "'),
+        said.replace(b'1 "/opt/x y"', b'1 "/opt/other"'),
+        b"a(sasbttttuii) 0",
+        b"",
+    ):
+        with pytest.raises(SVC.Refused):
+            SVC.launch_line(wrong)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        "[]",
+        '{"units": {}, "more": 1}',
+        '{"units": {"*.service": {}}}',
+        '{"units": {"sglang*.service": {}}}',
+        '{"units": {"../x.service": {}}}',
+        '{"units": {"-x.service": {}}}',
+        '{"units": {"sglang": {}}}',
+        '{"units": {"a.service": {"flags": ["--x"]}}}',
+        '{"units": {"a.service": {"flags": {"x": ".*"}}}}',
+        '{"units": {"a.service": {"flags": {"--x": 1}}}}',
+        '{"units": {"a.service": {"flags": {"--x": "("}}}}',
+        '{"units": {"a.service": {"flags": {"--host": ".*"}}}}',
+        '{"units": {"a.service": {"flags": {"--trust": ".*"}}}}',
+        '{"units": {"a.service": {"environment": {"LD_PRELOAD": ".*"}}}}',
+        '{"units": {"a.service": {"environment": {"PYTHONPATH": ".*"}}}}',
+        '{"units": {"a.service": {"other": {}}}}',
+        '{"units": {"a.service": {}, "a.service": {}}}',
+    ],
+)
+def test_a_mistake_in_the_allow_file_refuses_everything(text: str) -> None:
+    with pytest.raises(SVC.Refused):
+        SVC.allowed(text.encode())
+
+
+def test_an_allow_file_without_settings_allows_none() -> None:
+    assert SVC.allowed(b'{"units": {"a.service": {}}}') == {"a.service": {"flags": {}, "environment": {}}}
+
+
+WRONG = (
+    *([], ["version", "x"], ["begin"], ["begin", ID], ["shell", "id"], ["--help"], ["", ""], ["version\n"]),
+    *(
+        ["exe", "1/../2"],
+        ["exe", "-1"],
+        ["exe", "0"],
+        ["exe", "1\n"],
+        ["environ", "self"],
+        ["cmdline", "1 2"],
+    ),
+    *(
+        ["status", bad]
+        for bad in ("../x", "a/b", "a b", "-a", "A", "a\n", "a\0", "", "a" * 40, "a;id", "$(id)")
+    ),
+    *(["begin", ID, bad] for bad in ("0" * 63, "G" * 64, "0" * 64 + "\n", "")),
+    *(["extend", ID, bad] for bad in ("-1", "1e9", "inf", "99999", "0", "1;id", "")),
+    *(
+        ["journal", bad, "", "", "", ""]
+        for bad in ("-u.service", "a/b.service", "*.service", "a", "a.service\n")
+    ),
+    *(
+        ["journal", UNIT, *bad]
+        for bad in (["x", "", "", ""], ["", "a=b", "", ""], ["", "", "\n", ""], ["", "", "", "yes"])
+    ),
+    *(["cat-unit", bad] for bad in ("--all", "a.service b.service", "a.timer", "/etc/shadow.service")),
+)
+
+
+@pytest.mark.parametrize("words", [list(one) for one in WRONG if one])
+def test_arguments_are_checked_again_inside(words: list[str]) -> None:
+    with pytest.raises(SVC.Refused):
+        SVC.main(words)
+
+
+def test_refusals_are_one_printable_line_with_exit_code_3() -> None:
+    done = subprocess.run(
+        [sys.executable, "-IS", str(FILE), "x\n\x1b[2Jé"], capture_output=True, check=False, text=True
+    )
+    assert done.returncode == 3 and done.stderr == ""
+    assert done.stdout.count("\n") == 1 and done.stdout.isascii() and done.stdout.startswith("refused: ")
+    asked = subprocess.run(
+        [sys.executable, "-IS", str(FILE)], input="no\tsuch\n", capture_output=True, check=False, text=True
+    )
+    assert asked.stdout == "refused: 'no' is no verb of this program\n"
+
+
+def test_it_stays_small_old_and_alone() -> None:
+    text = FILE.read_text()
+    tree = ast.parse(text, feature_version=(3, 6))
+    names = {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
+    assert names <= set(sys.stdlib_module_names) and not any(
+        isinstance(node, ast.ImportFrom) for node in ast.walk(tree)
+    )
+    assert len(text.splitlines()) < 420
+    assert "shell=True" not in text and "eval(" not in text and text.startswith("#!/usr/bin/python3 -IS\n")
