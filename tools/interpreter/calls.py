@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from tools.interpreter.attributes import NativeMethod
@@ -267,19 +268,19 @@ class Calls(Statements):
             return self.unfollowed(f"{function.name}, which calls itself", args, kwargs)
         names = self.parameters(function, args, kwargs)
         node = function.node
-        global_names, nonlocal_names = (_NONE, _NONE) if isinstance(node, ast.Lambda) else _declared(node)
+        body = _EMPTY if isinstance(node, ast.Lambda) else _body_of(node)
         frame = Frame(
             names,
             function.module,
             function.closure,
             function,
-            global_names=global_names,
-            nonlocal_names=nonlocal_names,
+            global_names=body.global_names,
+            nonlocal_names=body.nonlocal_names,
             born=self.journal.serial,
         )
         if isinstance(node, ast.AsyncFunctionDef):
             return unknown_of(need=f"await {function.name}()")
-        if not isinstance(node, ast.Lambda) and _yields(node):
+        if body.yields:
             return self._generated(function, frame)
         return self.in_frame(frame, lambda: self._body(node))
 
@@ -414,37 +415,52 @@ def _worded(value: Any) -> Any:
     return f"<{', '.join(value.needs)}>" if isinstance(value, Unknown) else value
 
 
+_APART: Final = frozenset({ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef})
+_LEAVES: Final = frozenset({ast.Name, ast.Constant, ast.Pass, ast.Break, ast.Continue, ast.alias})
+
+
+@dataclass(frozen=True, slots=True)
+class _Body:
+    """Hold what a function's own statements say of the whole of it."""
+
+    yields: bool
+    global_names: frozenset[str]
+    nonlocal_names: frozenset[str]
+
+
+_EMPTY: Final = _Body(False, frozenset(), frozenset())
+
+
+def _body_of(node: ast.FunctionDef | ast.AsyncFunctionDef) -> _Body:
+    """Look through a function once, without the functions and classes in it."""
+    found: _Body | None = getattr(node, "_leadline_body", None)
+    if found is None:
+        yields, declared = False, {ast.Global: set[str](), ast.Nonlocal: set[str]()}
+        for inner in _walk_own(node.body):
+            if isinstance(inner, (ast.Yield, ast.YieldFrom)):
+                yields = True
+            elif isinstance(inner, (ast.Global, ast.Nonlocal)):
+                declared[type(inner)].update(inner.names)
+        found = _Body(yields, frozenset(declared[ast.Global]), frozenset(declared[ast.Nonlocal]))
+        node._leadline_body = found  # type: ignore[union-attr]
+    return found
+
+
 def _walk_own(body: list[ast.stmt]) -> Iterator[ast.AST]:
-    """Yield the nodes of a function's body, without those of functions and classes in it."""
+    """Yield the nodes that a function holds; `ast.walk` would take twice the time, and go too far."""
     stack: list[ast.AST] = list(body)
     while stack:
         node = stack.pop()
+        kind = node.__class__
+        if kind in _APART or kind in _LEAVES:
+            continue
         yield node
-        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
-            stack.extend(ast.iter_child_nodes(node))
-
-
-def _yields(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    found = getattr(node, "_leadline_yields", None)
-    if found is None:
-        found = any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in _walk_own(node.body))
-        node._leadline_yields = found  # type: ignore[union-attr]
-    return bool(found)
-
-
-def _declared(node: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[frozenset[str], frozenset[str]]:
-    found = getattr(node, "_leadline_declared", None)
-    if found is None:
-        global_names: set[str] = set()
-        nonlocal_names: set[str] = set()
-        for inner in _walk_own(node.body):
-            if isinstance(inner, ast.Global):
-                global_names.update(inner.names)
-            elif isinstance(inner, ast.Nonlocal):
-                nonlocal_names.update(inner.names)
-        found = frozenset(global_names), frozenset(nonlocal_names)
-        node._leadline_declared = found  # type: ignore[union-attr]
-    return found
+        for name in node._fields:
+            part = getattr(node, name, None)
+            if part.__class__ is list:
+                stack += [one for one in part if isinstance(one, ast.AST)]
+            elif isinstance(part, ast.expr):
+                stack.append(part)
 
 
 __all__ = ["Calls", "ModuleValue"]

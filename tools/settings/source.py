@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import os
 import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from email.parser import HeaderParser
 from pathlib import Path
 from typing import Final, cast
@@ -40,6 +42,36 @@ class _Place:
     folder: Path
 
 
+@dataclass(slots=True)
+class _Text:
+    """Hold all files in one, so that a word is looked for once and not in a thousand files."""
+
+    data: bytes = field(repr=False)
+    paths: Sequence[str]
+    starts: Sequence[int]
+    found: dict[bytes, tuple[str, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, files: Mapping[str, bytes]) -> _Text:
+        """Join files; no word of Python source holds the byte between them."""
+        lengths = (len(data) + 1 for data in files.values())
+        starts = [0, *itertools.accumulate(lengths)]
+        return cls(b"\0".join(files.values()), list(files), starts)
+
+    def holding(self, word: bytes) -> tuple[str, ...]:
+        """Return the files that hold a word."""
+        if word not in self.found:
+            self.found[word] = tuple(self._holding(word))
+        return self.found[word]
+
+    def _holding(self, word: bytes) -> Iterator[str]:
+        place = self.data.find(word)
+        while place >= 0:
+            number = bisect.bisect_right(self.starts, place) - 1
+            yield self.paths[number]
+            place = self.data.find(word, self.starts[number + 1])
+
+
 class LocalTree:
     """Read the package of one engine from a folder; every file is read once and kept."""
 
@@ -52,6 +84,7 @@ class LocalTree:
         self._engine = place.engine
         self._files: dict[str, bytes | None] = {}
         self._paths: tuple[str, ...] | None = None
+        self._text: _Text | None = None
         self._info = _dist_info(place)
         self._version = self._read_version()
 
@@ -79,13 +112,10 @@ class LocalTree:
 
     def mentions(self, words: Sequence[str]) -> Mapping[str, bytes]:
         """Return the ``*.py`` files whose text holds one of the words, as a part of a longer one too."""
-        wanted = [word.encode() for word in words]
-        found: dict[str, bytes] = {}
-        for path in self.paths():
-            data = self.read(path)
-            if data is not None and any(word in data for word in wanted):
-                found[path] = data
-        return found
+        if self._text is None:
+            self._text = _Text.of({path: self.read(path) or b"" for path in self.paths()})
+        found = {path for word in words for path in self._text.holding(word.encode())}
+        return {path: self.read(path) or b"" for path in sorted(found)}
 
     def distribution(self, name: str) -> bytes | None:
         """Return a file of the ``.dist-info`` folder beside the package, or None."""
