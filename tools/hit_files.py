@@ -1,7 +1,7 @@
 """Mask the lines that a search found as they are masked in their whole files.
 
 A line may hold a secret that only another line gives away: the value of a list item after ``- --api-key``,
-the body of a private key. So the files of the hits are read, and a hit is shown as its line in the redacted file.
+the body of a private key. So the files of the hits are read, and a hit is shown as its line there, masked.
 """
 
 from __future__ import annotations

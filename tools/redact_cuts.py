@@ -23,45 +23,51 @@ _REACH: Final = 4096
 
 _BLANK: Final = re.compile(rb"[\s\"'\x00]")
 _LONE: Final = re.compile(
-    rb"([ \t]*(?:[+ -]?[ \t]*- )?(?:\"?value\"?[ \t]*:[ \t]*)?[\"']?)([^\s\"'\x00]{4,})([\"',\s]*)"
+    rb"([ \t]*(?:[+ -]?[ \t]*- )?(?:\"?value\"?[ \t]*:[ \t]*)?[\"']?)([^\s\"'\x00]{4,})([\"',\s\])}\\]*)"
 )
+_ENCODED: Final = re.compile(rb"([ \t]+[\w.-]+:[ \t]+)((?=[^\n]*[0-9])[A-Za-z0-9+/]{16,}={0,2})([ \t\r]*)")
+"""A value of a Kubernetes secret, the head of which was left out."""
 
 
 def mask_cuts(data: bytes) -> bytes:
     """Return ``data``, masked already, without what stands right beside a gap; the lines stay as many."""
     out: list[bytes] = []
     position = 0
-    for gap in _GAP.finditer(data):
-        if gap.start() < position:
-            continue
-        out += (_before(data[position : gap.start()]), gap.group())
-        position = gap.end()
-        cut, position = _after(data, position)
-        out.append(cut)
-    return b"".join((*out, data[position:]))
+    for gap in [*_GAP.finditer(data), None]:
+        part = data[position : gap.start() if gap else len(data)]
+        if position:
+            part = _after(part)
+        out += (_before(part), gap.group()) if gap else (part,)
+        position = gap.end() if gap else len(data)
+    return b"".join(out)
 
 
-def _before(head: bytes) -> bytes:
+def _before(part: bytes) -> bytes:
     """Drop the last word before a gap, as far as half a secret may reach."""
-    tail = head[-_REACH:]
+    tail = part[-_REACH:]
     blanks = [match.end() for match in _BLANK.finditer(tail)]
-    start = blanks[-1] if blanks else 0
-    word = tail[start:]
+    word = tail[blanks[-1] if blanks else 0 :]
     if not word or word.endswith(_CUT) or (MASKED_OPEN in word and word.endswith(b">")):
-        return head
-    return head[: len(head) - len(word)] + _CUT
+        return part
+    return part[: len(part) - len(word)] + _CUT
 
 
-def _after(data: bytes, position: int) -> tuple[bytes, int]:
-    """Return what stands for the beginning of a text after a gap, and where the text goes on."""
-    line_end = data.find(b"\n", position, position + _REACH)
+def _after(part: bytes) -> bytes:
+    """Drop the line after a gap, and mask what may have lost the name that makes it a secret."""
+    line_end = part.find(b"\n", 0, _REACH)
     if line_end < 0:
-        blank = _BLANK.search(data, min(position + _REACH, len(data)))
-        return _CUT, blank.start() if blank else len(data)
-    next_end = data.find(b"\n", line_end + 1, line_end + 1 + _REACH)
-    line = data[line_end + 1 : next_end if next_end >= 0 else len(data)]
-    lone = _LONE.fullmatch(line)
-    if lone is None or harmless("password", "strong", lone[2].decode("latin-1"), assigned=False):
-        return _CUT, line_end
-    value = placeholder("secret", lone[2]) if MASKED_OPEN not in lone[2] else lone[2]
-    return _CUT + b"\n" + lone[1] + value + lone[3], line_end + 1 + len(line)
+        blank = _BLANK.search(part, min(_REACH, len(part)))
+        return _CUT + (part[blank.start() :] if blank else b"")
+    lines = part[line_end + 1 : line_end + 1 + _REACH].split(b"\n")
+    clean = b"\n".join([_line(lines[0], lone=True), *(_line(line, lone=False) for line in lines[1:])])
+    return _CUT + b"\n" + clean + part[line_end + 1 + _REACH :]
+
+
+def _line(line: bytes, *, lone: bool) -> bytes:
+    """Mask a value that looks encoded, as in a Kubernetes secret, and a ``lone`` word."""
+    parts = _ENCODED.fullmatch(line) or (_LONE.fullmatch(line) if lone else None)
+    if parts is None or MASKED_OPEN in parts[2] or parts[2].endswith(b":"):
+        return line
+    if harmless("password", "strong", parts[2].decode("latin-1"), assigned=False):
+        return line
+    return parts[1] + placeholder("secret", parts[2]) + parts[3]
