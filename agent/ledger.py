@@ -37,6 +37,7 @@ from agent.events import (
     Event,
     EvidenceAdded,
     HypothesisMoved,
+    Judged,
     Started,
     ToolFinished,
     ToolStarted,
@@ -74,6 +75,8 @@ class Ledger:
     applies: bool = False
     """Changes are tried here, so that one that could not be tried may be proposed again."""
     denied: set[str] = field(default_factory=set)
+    measured: dict[str, str] = field(default_factory=dict)
+    """By change: what was measured of one that was not kept, until another change of its unit is kept."""
     turn: int = 0
     stated_in: dict[str, int] = field(default_factory=dict)
     asked_in: dict[str, int] = field(default_factory=dict)
@@ -100,10 +103,20 @@ class Ledger:
             self.stated_in.setdefault(event.hypothesis.id, self.turn)
         elif isinstance(event, EvidenceAdded):
             self.evidence[event.evidence.id] = event.evidence
-        elif isinstance(event, ChangeMoved):
+        elif isinstance(event, ChangeMoved | Judged | ApprovalGiven):
+            self._of_change(event)
+
+    def _of_change(self, event: ChangeMoved | Judged | ApprovalGiven) -> None:
+        if isinstance(event, Judged):
+            if _is_clear(event):
+                self.measured[event.change] = event.comparison.why
+        elif isinstance(event, ApprovalGiven):
+            if event.decision == "denied":
+                self.denied.add(event.change)
+        else:
             self.changes[event.change.id] = event.change
-        elif isinstance(event, ApprovalGiven) and event.decision == "denied":
-            self.denied.add(event.change)
+            if event.change.status == "verified":
+                self._kept(event.change)
 
     def _finished(self, event: ToolFinished) -> None:
         turn = self.asked_in.setdefault(event.call, self.turn)
@@ -114,6 +127,14 @@ class Ledger:
             shown |= set(_HANDLE.findall(event.view)) & self.artifacts.keys()
         for handle in shown:
             self.shown_in[handle] = max(turn, self.shown_in.get(handle, 0))
+
+    def _kept(self, change: Change) -> None:
+        """Forget what was measured of the unit in another state than it is in now."""
+        place = (change.host, change.unit)
+        for name in list(self.measured):
+            other = self.changes.get(name)
+            if other is None or (other.host, other.unit) == place:
+                del self.measured[name]
 
     def is_prior(self, hypothesis: str, artifact: str) -> bool:
         """Tell whether calls to the host last showed an artifact before the hypothesis was stated."""
@@ -161,6 +182,11 @@ class Ledger:
                     else "proposes the same change already"
                 )
                 raise ToolError(f"{other.id} {said}")
+            if _aim(other)[:-1] == _aim(change)[:-1] and other.id in self.measured:
+                raise ToolError(
+                    f"{other.id} was this change and was not kept: {self.measured[other.id]}; the same is "
+                    "not tried twice in the same state, so propose another one"
+                )
         view = {"change": change.id, "status": change.status, "host": host, "setting": change.setting}
         return Step([ChangeMoved(change=change)], view)
 
@@ -232,3 +258,8 @@ class Ledger:
 
 def _aim(change: Change) -> tuple[str | None, ...]:
     return change.host, change.unit, change.setting, change.from_value, change.to_value, change.status
+
+
+def _is_clear(event: Judged) -> bool:
+    """Tell whether a change was measured and found not worth keeping; noise may be measured again."""
+    return not event.comparison.kept and event.comparison.verdict != "inconclusive"
