@@ -56,7 +56,7 @@ def _matches(name: str, setting: View, view: View, facts: Facts) -> Iterator[tup
             guards = [_guard(one, group, view, facts) for one in rows(row, "guards") or [row]]
             yield from ((str(one["at"]), {"kind": "guard", "text": one["source"]}) for one in guards)
             verdict = _VERDICTS.get(str(group.get("result")), "unknown")
-            write = {"kind": "write", "text": text, "value": text.rpartition(" = ")[2], "verdict": verdict}
+            write = {"kind": "write", "text": text, "value": _written(text), "verdict": verdict}
             own = [one for one in guards if not one.pop("of")]
             if verdict == "true" and any(one["unproven"] for one in own):
                 # That it happens rests on every guard, so no single one proves it.
@@ -66,6 +66,12 @@ def _matches(name: str, setting: View, view: View, facts: Facts) -> Iterator[tup
         places = reader.get("at")
         for place in places if isinstance(places, list) else []:
             yield str(place), {"kind": "read", "text": str(reader.get("text", ""))}
+
+
+def _written(text: str) -> str:
+    """Return the value that an assignment writes, without brackets that are there for the layout alone."""
+    value = text.rpartition(" = ")[2].strip()
+    return value[1:-1].strip() if value.startswith("(") and value.endswith(")") else value
 
 
 def _guard(one: View, group: View, view: View, facts: Facts) -> dict[str, Any]:
