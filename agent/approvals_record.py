@@ -14,6 +14,7 @@ import hmac
 import json
 import os
 import secrets
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Final, Literal
@@ -90,7 +91,7 @@ def read_key(state_dir: Path) -> bytes:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
-        _make(path)
+        put_whole(path, secrets.token_bytes(_KEY_BYTES))
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     with os.fdopen(descriptor, "rb") as file:
         found = os.fstat(file.fileno())
@@ -105,19 +106,21 @@ def read_key(state_dir: Path) -> bytes:
     return key
 
 
-def _make(path: Path) -> None:
-    """Write a new key whole under its name, unless another process was first."""
+def put_whole(path: Path, data: bytes) -> None:
+    """Put a file there that only its owner reads, whole at once, unless another process was first.
+
+    It is closed before it has its name: closing a database's file lets go of the locks that this process
+    holds on it, so it is never opened by hand under that name.
+    """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(secrets.token_bytes(_KEY_BYTES))
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        try:
+        with suppress(FileExistsError):
             os.link(draft, path)
-        except FileExistsError:
-            return
     finally:
         draft.unlink()

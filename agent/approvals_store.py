@@ -7,10 +7,10 @@ switching to that can fail when many processes open a new store at once, and a s
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import cached_property
 from hmac import compare_digest
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from agent.approvals_record import (
     ApprovalForged,
     ApprovalRecord,
     ApprovalRefused,
+    put_whole,
     read_key,
     seal_of,
 )
@@ -40,15 +41,19 @@ class ApprovalStore:
 
     def __init__(self, state_dir: Path) -> None:
         self.path = state_dir / STORE
-        self._key = read_key(state_dir)
+
+    @cached_property
+    def _key(self) -> bytes:
+        return read_key(self.path.parent)
 
     @contextmanager
     def writing(self) -> Iterator[Writing]:
         """Hold the write lock for the time of the block; an error in it leaves everything as it was."""
+        key = self._key  # makes the folder, where there is none yet
         with self._connected() as connection:
             connection.execute("begin immediate")
             try:
-                yield Writing(connection, self._key)
+                yield Writing(connection, key)
                 connection.execute("commit")
             except BaseException:
                 connection.execute("rollback")
@@ -56,18 +61,23 @@ class ApprovalStore:
 
     def get(self, approval: str) -> ApprovalRecord:
         """Return an approval; raise `ApprovalRefused` without one, `ApprovalForged` when it is not ours."""
+        if not self.path.exists():
+            raise _unknown(approval)
         with self._connected() as connection:
             return _read(connection, self._key, approval)
 
     def ids(self) -> list[str]:
         """Return the id of every approval, oldest first."""
+        if not self.path.exists():
+            return []
         with self._connected() as connection:
             return [str(row[0]) for row in connection.execute("select id from approvals order by rowid")]
 
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
         try:
-            os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+            if not self.path.exists():
+                put_whole(self.path, b"")
             with closing(sqlite3.connect(self.path, timeout=_WAIT_S, isolation_level=None)) as connection:
                 connection.execute("pragma synchronous = extra")
                 _prepare(connection, self.path)
@@ -134,7 +144,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
 def _read(connection: sqlite3.Connection, key: bytes, approval: str) -> ApprovalRecord:
     row = connection.execute("select record, seal from approvals where id = ?", (approval,)).fetchone()
     if row is None:
-        raise ApprovalRefused(f"no approval {approval}", do="see `leadline approvals list`")
+        raise _unknown(approval)
     try:
         record = ApprovalRecord.model_validate_json(row[0])
     except ValidationError:
@@ -145,3 +155,7 @@ def _read(connection: sqlite3.Connection, key: bytes, approval: str) -> Approval
             do="go on with the thread: it is asked for anew",
         )
     return record
+
+
+def _unknown(approval: str) -> ApprovalRefused:
+    return ApprovalRefused(f"no approval {approval!r}", do="see `leadline approvals list`")

@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import pytest
 
@@ -108,14 +108,14 @@ async def test_an_expired_plan_is_made_anew_and_asked_for_again(tmp_path: Path) 
 async def test_an_approval_that_expires_before_acting_is_void(tmp_path: Path) -> None:
     host = FileHost(tmp_path / "host.json")
     service = FakeService(host)
-    service.valid_s = 0.3
+    service.valid_s = 2.0
 
     def slow(point: str, when: str) -> None:
         service.valid_s = 600.0
         if (point, when) == ("measure", "before") and host.read()["loads"] == 0:
             import time
 
-            time.sleep(0.4)
+            time.sleep(2.1)
 
     service.fault = slow
     session = await asked(tmp_path, service)
@@ -161,24 +161,33 @@ def changed(value: Any) -> Any:
             return None
 
 
-FIELDS = [name for name in ChangePlan.model_fields if name != "environment"]
+FIELDS = list(ChangePlan.model_fields)
+UNSET: dict[str, Any] = {
+    "host_key": "SHA256:other",
+    "environment": {"name": "X", "before": None, "after": "1"},
+}
+"""What takes the place of a field that is not set."""
 
 
 def tamper(path: Path, edit: Callable[[dict[str, Any]], None]) -> None:
-    """Edit the recorded plan in a transcript."""
+    """Edit the recorded plan, and whatever names its digest, in a transcript."""
     lines = []
     for line in path.read_text().splitlines():
         event = json.loads(line)
-        if event["type"] == "plan_made":
+        if event["type"] in ("plan_made", "approval_asked", "approval_given"):
             edit(event)
         lines.append(json.dumps(event) + "\n")
     path.write_text("".join(lines))
 
 
-@pytest.mark.parametrize("consistent", [False, True], ids=["plan alone", "plan and digest"])
+Forged = Literal["plan alone", "plan and digest", "whole transcript"]
+
+
+@pytest.mark.threat(6)
+@pytest.mark.parametrize("forged", get_args(Forged))
 @pytest.mark.parametrize("field", FIELDS)
 async def test_a_plan_that_differs_in_one_byte_is_not_carried_out(
-    tmp_path: Path, field: str, consistent: bool
+    tmp_path: Path, field: str, forged: Forged
 ) -> None:
     host = FileHost(tmp_path / "host.json")
     service = FakeService(host)
@@ -186,12 +195,16 @@ async def test_a_plan_that_differs_in_one_byte_is_not_carried_out(
     give(session._work, decision(session))
     await session.close()
 
+    digests: list[str] = []
+
     def edit(event: dict[str, Any]) -> None:
-        value = event["plan"][field]
-        event["plan"][field] = changed(value) if value is not None else "SHA256:other"
-        assert event["plan"][field] != value
-        if consistent:
-            event["digest"] = ChangePlan.model_validate(event["plan"]).digest()
+        if "plan" in event:
+            value = event["plan"][field]
+            event["plan"][field] = changed(value) if value is not None else UNSET[field]
+            assert event["plan"][field] != value
+            digests.append(ChangePlan.model_validate(event["plan"]).digest())
+        if forged == "whole transcript" or (forged == "plan and digest" and "plan" in event):
+            event["digest"] = digests[-1]
 
     tamper(session.folder / "transcript.jsonl", edit)
     session = open_session(tmp_path, service, moves(), resume=True)

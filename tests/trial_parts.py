@@ -18,6 +18,7 @@ from agent.approvals import Approval
 from agent.events import Live, ToolFinished
 from agent.experiment import FAULT_POINTS
 from agent.ports import Ports
+from agent.roles import Person
 from agent.session import Session
 from agent.state import Mode, ToolCall
 from tests.scripted_parts import (
@@ -363,15 +364,17 @@ def open_session(
     thread: str = "one",
     resume: bool = False,
     mode: Mode = "apply",
+    requester: Person | None = None,
+    **settings_: Any,
 ) -> Session:
     """Start, or resume, an investigation that may change the host."""
-    settings = make_settings(root, tools={"allow_load": True})
+    settings = make_settings(root, tools={"allow_load": True}, **settings_)
     hosts = {"here": LocalHost()}
     model = ScriptedModel(script)
     more: dict[str, Any] = {"tools": tools(service), "redact": redact, "ports": ports(service)}
     if resume:
         return Session.resume(settings, thread, model, hosts, **more)
-    return Session.start(settings, model, hosts, "slow", mode, thread=thread, **more)
+    return Session.start(settings, model, hosts, "slow", mode, thread=thread, requester=requester, **more)
 
 
 def decision(session: Session, decision: Any = "approved", **more: Any) -> Approval:
