@@ -67,7 +67,6 @@ def _site(path: Path, data: bytes) -> Policy:
     for name in sorted(policy.site_names):
         if why := problem_of_rule(policy.rules[name], partial(judge, policy=unlimited)):
             raise PolicyError(f"{path}: rule {name}: {why}")
-    policy.proven.update(policy.site_names)
     for limits in policy.limits.values():
         for limit in limits:
             if why := problem_of_limit(limit, partial(judge, policy=policy)):
@@ -124,8 +123,8 @@ def _holds_back(limit: Limit, args: Sequence[str]) -> bool:
 
 
 def _prove(policy: Policy, name: str) -> None:
-    """Try a shipped rule with its own examples before it is first used; refuse by a rule that fails them."""
-    if name in policy.proven or name in shipped().proven:
+    """Try a shipped rule with its own examples before its first use; those of a site were tried when read."""
+    if policy.is_from_site(name) or name in shipped().proven:
         return
     rule = policy.rules[name]
     shipped().proven.update(rule.names)

@@ -177,10 +177,12 @@ def _yaml(path: Path, data: bytes) -> Any:
             """Return the mapping, after its keys were counted."""
             seen: set[str] = set()
             for key, _ in node.value:
+                line = key.start_mark.line + 1
+                if not isinstance(key.value, str):
+                    raise PolicyError(f"{path}: line {line}: a key is one word")
                 if key.value in seen:
-                    line = key.start_mark.line + 1
                     raise PolicyError(f"{path}: line {line}: {key.value} is given twice in one mapping")
-                seen.add(str(key.value))
+                seen.add(key.value)
             mapping: dict[Any, Any] = super().construct_mapping(node, deep)
             return mapping
 

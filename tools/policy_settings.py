@@ -8,8 +8,8 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 SWITCHED_OFF: Final = (
-    "refused: this site has switched free-form commands off ([policy] free_form); use facts, grep, read_file, "
-    "settings and journal"
+    "refused: this site has switched free-form commands off ([policy] free_form); use facts, grep, "
+    "read_file, settings and journal"
 )
 
 

@@ -9,7 +9,7 @@ import typer
 
 import agent
 from agent.surfaces.approvals_command import approvals
-from agent.surfaces import host_command
+from agent.surfaces import host_command, policy_command
 from agent.surfaces.commands import OpenGroup
 from agent.surfaces.options import (
     ApproveOption,
@@ -49,6 +49,7 @@ app.add_typer(sessions, name="sessions")
 app.add_typer(cases, name="cases")
 app.add_typer(playbooks, name="playbooks")
 app.add_typer(config, name="config")
+app.add_typer(policy_command.policy, name="policy")
 app.add_typer(host_command.host, name="host")
 app.add_typer(approvals, name="approvals")
 audit = typer.Typer(no_args_is_help=True, help="What was done on hosts: sealed records, and their check.")
