@@ -6,6 +6,7 @@ from datetime import datetime
 
 from pydantic import Field
 
+from agent.case_left import LeftRow
 from agent.case_trials import Trial
 from agent.state import Change, Claim, ClaimCheck, Conclusion, Evidence, Hypothesis, Mode, Outcome, Record
 
@@ -81,6 +82,7 @@ class CaseFile(Record):
     ledger: list[Ledgered]
     changes: list[Change]
     trials: dict[str, Trial] = Field(default_factory=dict, description="What was tried, by change.")
+    left: list[LeftRow] = Field(default_factory=list, description="What was left on the hosts.")
     benchmarks: list[dict[str, float | str]]
     sources: list[Source]
     timeline: list[TimelineRow]

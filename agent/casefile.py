@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, TypeVar, assert_never
 
+from agent.case_left import left
 from agent.case_records import CaseFile, ClaimRow, Ledgered, Reason, Source, TimelineRow
 from agent.case_trials import trials
 from agent.events import (
@@ -71,6 +72,7 @@ def build(events: Sequence[Event], store: ArtifactStore) -> CaseFile:
         ledger=_ledgered(ledger),
         changes=list(ledger.changes.values()),
         trials=trials(events),
+        left=left(events),
         benchmarks=_benchmarks(events),
         sources=_sources(ledger, claims, store),
         timeline=_timeline(events),
