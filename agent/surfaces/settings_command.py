@@ -8,12 +8,15 @@ import sys
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent.config import load_settings
 from agent.errors import LeadlineError, UsageError
 from agent.surfaces.targets import is_fresh, open_host, release, say
 from tools.contract import ToolContext, ToolError
+
+if TYPE_CHECKING:
+    from tools.settings.tool import Args
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,7 @@ class SettingsOptions:
     environment: list[str] = field(default_factory=list)
     suspects: bool = False
     lint: bool = False
+    ask: bool = False
     launch_line: str | None = None
     as_json: bool = False
 
@@ -56,8 +60,13 @@ def _check(options: SettingsOptions) -> None:
         raise UsageError("settings: --suspects and --lint are two questions", do="ask one at a time")
     if (options.suspects or options.lint) and (options.name if options.source is None else options.host):
         raise UsageError("settings: a setting's name goes without --suspects and --lint", do="leave it out")
-    if options.launch_line is not None and (not options.lint or options.source is not None):
-        raise UsageError("settings: --launch-line goes with a host and --lint", do="with --source use --argv")
+    if options.ask and (options.source is not None or options.suspects or options.lint):
+        raise UsageError("settings: --ask goes with a host, and is a question of its own", do="ask it alone")
+    proposed = options.launch_line is not None
+    if proposed and (not (options.lint or options.ask) or options.source is not None):
+        raise UsageError(
+            "settings: --launch-line goes with a host and --lint or --ask", do="with --source use --argv"
+        )
     if options.pid and options.unit:
         raise UsageError("settings: --pid and --unit name one process twice", do="give one of them")
     if options.source is not None and not options.source.is_dir():
@@ -123,7 +132,25 @@ async def _of_host(options: SettingsOptions) -> dict[str, Any]:
                 "launch_line": options.launch_line,
             }
         )
+        if options.ask:
+            return await _asked(context, args, options)
         return await full_view(context, args, options.stand_in)
+
+
+async def _asked(context: ToolContext, args: Args, options: SettingsOptions) -> dict[str, Any]:
+    """Return the setting as it is explained, if one is named, and what the engine itself says."""
+    from tools.facts import redacted
+    from tools.settings.answer import full_view, subject_of
+    from tools.settings.asking import asked_view
+    from tools.settings.subject import named
+    from tools.settings.view import host_head
+
+    host = context.host(args.host)
+    subject = await subject_of(context, host, args, options.stand_in)
+    names = [named(subject, name) for name in args.names]
+    asked = await asked_view(context, host, subject, names, options.launch_line)
+    shown = await full_view(context, args, options.stand_in) if names else host_head(subject)
+    return {**shown, "asked": redacted(asked, context.redact)}
 
 
 def render(view: dict[str, Any], *, as_json: bool) -> str:

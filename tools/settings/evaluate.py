@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from typing import Any, Final
 from weakref import WeakKeyDictionary
@@ -30,14 +32,27 @@ def evaluate(
     kept = _KEPT.setdefault(tree, OrderedDict()) if key is not None else OrderedDict()
     if key in kept:
         return kept[key]
-    found = _evaluated(tree, argv, environment, facts, limits)
-    if key is not None and not found.partial:
+    with _few_collections():
+        found = _evaluated(tree, argv, environment, facts, limits)
+    if key is not None:  # a partial one too: the time that it took is not spent twice
         kept[key] = found
         while len(kept) > _MOST_KEPT:
             kept.popitem(last=False)
     return found
 
 
+@contextmanager
+def _few_collections() -> Iterator[None]:
+    """Let more objects gather before they are gone through: those of syntax trees stay."""
+    before = gc.get_threshold()
+    gc.set_threshold(max(before[0], _COLLECT_AFTER) if before[0] else 0, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+_COLLECT_AFTER: Final = 20_000
 _KEPT: Final[WeakKeyDictionary[Any, OrderedDict[Any, Evaluation]]] = WeakKeyDictionary()
 _MOST_KEPT: Final = 8
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from tools.settings.needs import Need, Unit, body_of, needs_at, unit_of
 from tools.settings.pairs import Pair, pair_of
 from tools.settings.reach import Profile, Way, profile_of
 from tools.settings.slots import Slots, slots_of, twins_of
-from tools.settings.trees import cite
+from tools.settings.trees import cite, memo
 from tools.settings.types import Cite, SourceTree
 
 _LOGS: Final = ("logger", "logging", "warnings", "print", "print_warning_once", "print_info_once", "log")
@@ -72,8 +72,16 @@ def overwrites(tree: SourceTree, name: str) -> tuple[Overwrite, ...]:
 
 def overwrites_of(tree: SourceTree, names: Iterable[str]) -> Mapping[str, tuple[Overwrite, ...]]:
     """Return every assignment of several settings, by name; the package is read once."""
+    key = tuple(names)
+    kept: dict[tuple[str, ...], Mapping[str, tuple[Overwrite, ...]]] = memo(tree, "overwrites")
+    if key not in kept:
+        kept[key] = _overwrites_of(tree, key)
+    return kept[key]
+
+
+def _overwrites_of(tree: SourceTree, names: Sequence[str]) -> Mapping[str, tuple[Overwrite, ...]]:
     profile = profile_of(tree)
-    callers = Callers(tree, profile)
+    callers: Callers = memo(tree, "callers").setdefault("", Callers(tree, profile))
     found: dict[str, list[Overwrite]] = {name: [] for name in names}
     slots = slots_of(tree, profile, found)
     with collector_paused():

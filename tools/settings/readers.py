@@ -23,7 +23,7 @@ from tools.settings.needs import Unit, unit_of
 from tools.settings.reach import Profile, Reached, profile_of, reached
 from tools.settings.resolving import resolving
 from tools.settings.slots import Slots, slots_of, twins_of
-from tools.settings.trees import cite
+from tools.settings.trees import cite, memo
 from tools.settings.types import Cite, SourceTree
 from tools.settings.uses import Use, use_of
 
@@ -77,7 +77,10 @@ class Reader:
 
 def readers(tree: SourceTree, name: str) -> tuple[Reader, ...]:
     """Return every use of a setting, the one that decides most first."""
-    return readers_of(tree, [name]).get(name, ())
+    kept: dict[str, tuple[Reader, ...]] = memo(tree, "readers")
+    if name not in kept:
+        kept[name] = readers_of(tree, [name]).get(name, ())
+    return kept[name]
 
 
 def readers_of(tree: SourceTree, names: Iterable[str]) -> Mapping[str, tuple[Reader, ...]]:

@@ -6,6 +6,8 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from tools.settings.text_asked import asked_lines
+
 WIDTH: Final = 80
 _MOST_READERS: Final = 8
 _MOST_STEPS: Final = 5
@@ -20,13 +22,16 @@ def lines_of(view: Mapping[str, Any]) -> list[str]:
         return [*out, "", *_suspects(view["suspects"])]
     if "problems" in view:
         return [*out, "", *_problems(view["problems"])]
-    settings: Mapping[str, Any] = view["settings"]
+    asked = ["", *asked_lines(view["asked"])] if "asked" in view else []
+    settings: Mapping[str, Any] = view.get("settings", {})
+    if asked and not settings:
+        return [*out, *asked]
     whole = [name for name, one in settings.items() if "overwrites" in one]
     for name in whole:
         out += ["", *_setting(name, settings[name])]
     if not whole:
         out += ["", *_table(settings)]
-    return out
+    return out + asked
 
 
 def _head(view: Mapping[str, Any]) -> Iterator[str]:

@@ -7,7 +7,7 @@ import hashlib
 import warnings
 from collections import OrderedDict
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from tools.scopes import Module, parse
 from tools.settings.types import Cite, SourceTree
@@ -56,6 +56,12 @@ def parsed(tree: SourceTree, path: str) -> Module | None:
     """
     data = tree.read(path)
     return None if data is None else _KEPT.module(data)
+
+
+def memo(tree: SourceTree, part: str) -> dict[Any, Any]:
+    """Return what a part has worked out of a package; it is kept beside the tree, and goes with it."""
+    kept: dict[str, dict[Any, Any]] = vars(tree).setdefault("_memo", {})
+    return kept.setdefault(part, {})
 
 
 def unreadable(module: Module) -> tuple[tuple[int, int], ...]:
