@@ -163,6 +163,8 @@ def changed(value: Any) -> Any:
 
 FIELDS = list(ChangePlan.model_fields)
 UNSET: dict[str, Any] = {
+    "to_value": "1",
+    "undoes": "p0",
     "host_key": "SHA256:other",
     "environment": {"name": "X", "before": None, "after": "1"},
 }
@@ -200,7 +202,7 @@ async def test_a_plan_that_differs_in_one_byte_is_not_carried_out(
     def edit(event: dict[str, Any]) -> None:
         if "plan" in event:
             value = event["plan"][field]
-            event["plan"][field] = changed(value) if value is not None else UNSET[field]
+            event["plan"][field] = changed(value) if value is not None else UNSET.get(field, "another")
             assert event["plan"][field] != value
             digests.append(ChangePlan.model_validate(event["plan"]).digest())
         if forged == "whole transcript" or (forged == "plan and digest" and "plan" in event):
