@@ -192,8 +192,12 @@ def settings(
         bool, typer.Option("--suspects", help="List settings that leave an optimisation unused.")
     ] = False,
     lint: Annotated[bool, typer.Option("--lint", help="Say what is wrong with the launch line.")] = False,
+    ask: Annotated[
+        bool, typer.Option("--ask", help="Try the line in the engine's own interpreter, where that is allowed.")
+    ] = False,
     launch_line: Annotated[
-        str | None, typer.Option(metavar="WORDS", help="With --lint: a proposed line, not the process's own.")
+        str | None,
+        typer.Option(metavar="WORDS", help="With --lint or --ask: a proposed line, not the process's own."),
     ] = None,
     json_: JsonOption = False,
 ) -> None:
@@ -217,6 +221,7 @@ def settings(
             environment=env or [],
             suspects=suspects,
             lint=lint,
+            ask=ask,
             launch_line=launch_line,
             as_json=json_,
         )
