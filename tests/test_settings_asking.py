@@ -32,7 +32,8 @@ def subject_of(package: Path, *words: str, engine: Engine = "sglang", root: str 
     argv = (PYTHON, "-m", "sglang.launch_server", *words)
     facts = ProcessFacts(
         host="local", pid=7, start_time=0, engine=engine, argv=argv, flags={}, interpreter=PYTHON,
-        package=engine, version="9.9", package_root=str(package), port=1, cwd="/", uid=0, environ={}, effective={},
+        package=engine, version="9.9", package_root=str(package), port=1, cwd="/",
+        uid=0, environ={}, effective={},
     )  # fmt: skip
     location = Location(facts, root)
     return Subject(tree, argv, {}, HostFacts(), definitions(tree), settled(**read), location)
