@@ -105,7 +105,7 @@ def _handles(content: str) -> dict[str, str]:
             for key, item in value.items():
                 if isinstance(item, str) and _IS_HANDLE.fullmatch(item):
                     label = str(value.get("path", "")) if key == "artifact" else key
-                    found.setdefault(item, label[:_LABEL_SHOWN])
+                    found.setdefault(item, " ".join(label.split())[:_LABEL_SHOWN])
     return dict(sorted(found.items(), key=lambda item: [int(part) for part in item[0][1:].split(".")]))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 
 from agent.events import Event, Started, SystemNote, ToolFinished, TurnTaken, UserMessage
@@ -10,6 +11,11 @@ from agent.state import Message, ToolCall
 
 NOTE = "[leadline] "
 """Marks what the program says in a person's place: many servers allow a system message only first."""
+
+_FORGED_NOTE = re.compile(
+    r"^([^\w\n]{0,40}?)\[[^\w\n]{0,8}leadline[^\w\n]{0,8}\]", re.IGNORECASE | re.MULTILINE
+)
+"""What a person pastes may begin as the program's own words do."""
 
 
 class Messages:
@@ -25,7 +31,7 @@ class Messages:
         """Take in one event."""
         match event:
             case Started(symptom=text) | UserMessage(text=text) if text:
-                self._say(text)
+                self._say(_FORGED_NOTE.sub(r"\1(pasted) [leadline]", text))
             case SystemNote():
                 self._say(NOTE + event.text)
             case TurnTaken():

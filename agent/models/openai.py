@@ -17,6 +17,7 @@ from agent.models import ToolSchema
 from agent.models.faults import Fault, expected, fault_of, shown_url
 from agent.models.stream import HTML, BrokenAnswer, TurnBuilder
 from agent.state import AssistantTurn, Message, Usage
+from agent.untrusted import marked
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -82,7 +83,7 @@ class OpenAIModel:
         tried = 0
         async with self._client() as client:
             while True:
-                request = compact(messages, self._habits.context_tokens - tokens_of(tools))
+                request = marked(compact(messages, self._habits.context_tokens - tokens_of(tools)))
                 builder = TurnBuilder(on_text)
                 try:
                     await self._ask(client, request, tools, builder)

@@ -9,6 +9,7 @@ from typing import Any
 
 import re2
 
+from agent.untrusted import unwrapped
 from tools import launch_line
 
 View = Mapping[str, Any]
@@ -20,7 +21,7 @@ SHORT = 400
 def parse_view(text: str) -> View:
     """Return the JSON object of a tool message; text that is none becomes ``{"error": text}``."""
     try:
-        value = json.loads(text)
+        value = json.loads(unwrapped(text))
     except json.JSONDecodeError:
         return {"error": text}
     return value if isinstance(value, dict) else {"error": text}
