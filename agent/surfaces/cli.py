@@ -193,7 +193,7 @@ def settings(
     ] = False,
     lint: Annotated[bool, typer.Option("--lint", help="Say what is wrong with the launch line.")] = False,
     ask: Annotated[
-        bool, typer.Option("--ask", help="Try the line in the engine's own interpreter, where that is allowed.")
+        bool, typer.Option("--ask", help="Try the line in the engine's own interpreter, if that is allowed.")
     ] = False,
     launch_line: Annotated[
         str | None,
