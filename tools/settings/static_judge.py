@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tools.definitions import ENGINES, read_definitions
+from tools.definitions import ENGINES, Definitions, Engine, read_definitions
 from tools.judge import Judge
 from tools.resolvers import resolver_at
 from tools.settings.judging import Facts, Fallback
 from tools.settings.needs import Need
-from tools.settings.trees import parsed
+from tools.settings.trees import memo, parsed
 from tools.settings.types import SourceTree, Truth
 
 
@@ -21,11 +21,7 @@ def static_fallback(
     engine = ENGINES.get(tree.engine)
     if engine is None:
         return None
-    try:
-        module = parsed(tree, engine.file)
-        definitions = read_definitions(engine, module) if module is not None else None
-    except SyntaxError:
-        return None
+    definitions = _definitions(tree, engine)
     if definitions is None or not definitions.fields:
         return None
     judge = Judge.of(definitions, argv, effective)
@@ -37,3 +33,14 @@ def static_fallback(
         return found.verdict, found.because, tuple((one.name, one.value) for one in found.decided_by)
 
     return fallback
+
+
+def _definitions(tree: SourceTree, engine: Engine) -> Definitions | None:
+    kept: dict[str, Definitions | None] = memo(tree, "static definitions")
+    if engine.file not in kept:
+        try:
+            module = parsed(tree, engine.file)
+            kept[engine.file] = read_definitions(engine, module) if module is not None else None
+        except SyntaxError:
+            kept[engine.file] = None
+    return kept[engine.file]
