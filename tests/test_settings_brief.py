@@ -250,3 +250,20 @@ def test_the_flag_behind_an_override_is_found_in_the_answer() -> None:
 def test_an_answer_that_is_none_gives_no_lines(view: dict[str, Any]) -> None:
     assert not list(matches(as_search(view, facts_of())))
     assert not answered(view)
+
+
+def test_the_line_that_copies_a_setting_stands_before_those_that_read_the_copy() -> None:
+    loop = (
+        "class Loop:\n"
+        "    def __init__(self, server_args):\n"
+        "        self.overlap = not server_args.off\n"
+        "    def run(self):\n"
+        "        if self.overlap:\n"
+        "            return self.overlapped()\n"
+    )
+    subject = subject_of({}, {"srt/server_args.py": ARGUMENTS, "srt/loop.py": loop})
+    readers = settings_brief(subject, ["off"])["settings"]["off"]["readers"]
+    assert [reader["text"] for reader in readers] == [
+        "self.overlap = not server_args.off",
+        "if self.overlap:",
+    ]

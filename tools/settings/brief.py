@@ -6,7 +6,7 @@ quoted from the launch line, or from what the engine tells, or from the line in 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -169,7 +169,7 @@ class _Brief:
         """Return the lines that read a setting, what decides most first, equal ones together."""
         lines: dict[str, dict[str, Any]] = {}
         left = 0
-        for one in read:
+        for one in _copies_first(read):
             place, text = self.quoting.line(one.cite)
             if text not in lines and len(lines) == MOST_READERS:
                 left += 1
@@ -185,6 +185,21 @@ class _Brief:
     @staticmethod
     def _placed(place: str, text: str) -> dict[str, str]:
         return {"at": place, "text": text}
+
+
+def _copies_first(read: Sequence[Reader]) -> Iterator[Reader]:
+    """Yield the readers with the line that copies a setting before those that read the copy."""
+    seen: set[Reader] = set()
+    for one in read:
+        made = [
+            copy
+            for copy in read
+            if one.through and copy.through is None and copy.text.startswith(f"{one.through} = ")
+        ]
+        for reader in (*made, one):
+            if reader not in seen:
+                seen.add(reader)
+                yield reader
 
 
 def _is_plain(value: Any) -> bool:
