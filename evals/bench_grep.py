@@ -61,7 +61,7 @@ class GrepCost:
 
 
 @contextlib.contextmanager
-def _engine(package: Path) -> Iterator[int]:
+def engine_process(package: Path) -> Iterator[int]:
     """Run a process that looks like the engine of the founding case; it only waits."""
     code = "import time; time.sleep(600)"
     flags = ["-m", "sglang.launch_server", "--pp-size", "8", "--disable-cuda-graph", "--port", "9"]
@@ -144,7 +144,7 @@ async def measure() -> GrepCost:
     warm: list[float] = []
     calls: list[float] = []
     plain: list[float] = []
-    with tempfile.TemporaryDirectory() as name, _engine(package) as pid:
+    with tempfile.TemporaryDirectory() as name, engine_process(package) as pid:
         async with loopback_sshd(Path(name)) as server, _kept_ssh(server) as words:
             host = await connect(server.target(), Settings(state_dir=Path(name) / "state"))
             store = ArtifactStore(Path(name) / "store")
