@@ -1,4 +1,4 @@
-"""Tell the audit what a transcript says of plans, decisions and refused calls."""
+"""Tell the audit what a transcript says of plans, steps and refused calls; decisions are told elsewhere."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from agent.events import (
     ActionFinished,
     ApprovalAsked,
-    ApprovalGiven,
     ApprovalVoided,
     Event,
     PlanMade,
@@ -43,15 +42,6 @@ class Recorder:
                 until = f"until {event.expires_at:%Y-%m-%dT%H:%M:%SZ}"
                 audit.record(
                     "approval_asked", thread=thread, change=event.change, digest=event.digest, detail=until
-                )
-            case ApprovalGiven():
-                audit.record(
-                    "approval_given" if event.decision == "approved" else "approval_denied",
-                    thread=thread,
-                    change=event.change,
-                    digest=event.digest,
-                    what=f"by {event.by}",
-                    detail=event.reason,
                 )
             case ApprovalVoided():
                 audit.record(
