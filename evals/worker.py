@@ -60,6 +60,8 @@ _LAB = (
     "tools.settings.plan_check",
     "tools.ssh",
     "tree_sitter_bash",
+    "tools.settings.answer",
+    "tools.settings.evaluate",
 )
 _USED: dict[Way, tuple[str, ...]] = {
     "score": ("evals.case_check", "evals.recorded"),
