@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from agent.approvals_decide import Decision, decide, stale, take_back
 from agent.approvals_policy import policy_digest
-from agent.approvals_record import ApprovalRecord, ApprovalRefused, id_of
+from agent.approvals_record import ApprovalRecord, ApprovalRefused, State, id_of
 from agent.approvals_store import ApprovalStore
 from agent.events import ApprovalAsked, ApprovalGiven, ApprovalVoided
 from agent.investigation import Investigation
@@ -163,7 +163,7 @@ def claim(work: Investigation, trial: Trial) -> None:
 
 def void(work: Investigation, trial: Trial, why: str) -> None:
     """Record, in the store and then in the thread, that a plan and its approval do not hold any more."""
-    withdraw(work, trial, why)
+    _take_back(work, trial, why)
     event = ApprovalVoided(
         turn=work.history.last_turn, change=trial.made.change, digest=trial.made.digest, why=why
     )
@@ -172,9 +172,21 @@ def void(work: Investigation, trial: Trial, why: str) -> None:
 
 def withdraw(work: Investigation, trial: Trial, why: str) -> None:
     """Take an approval back that waits, or was given and not used; the thread says why in its own way."""
-    if trial.asked is not None:
-        expired = datetime.now(UTC) >= trial.asked.expires_at
-        take_back(work.settings, _id(work, trial), why, state="expired" if expired else "voided")
+    if _take_back(work, trial, why):
+        work.audit.record(
+            "approval_voided",
+            thread=_thread(work),
+            change=trial.made.change,
+            digest=trial.made.digest,
+            detail=why,
+        )
+
+
+def _take_back(work: Investigation, trial: Trial, why: str) -> bool:
+    if trial.asked is None:
+        return False
+    state: State = "expired" if datetime.now(UTC) >= trial.asked.expires_at else "voided"
+    return take_back(work.settings, _id(work, trial), why, state=state) is not None
 
 
 def _ask(work: Investigation, trial: Trial, interrupt: str) -> None:

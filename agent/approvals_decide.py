@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Literal
 
 from pydantic import Field
@@ -17,13 +18,17 @@ from pydantic import Field
 from agent.approvals_policy import policy_digest
 from agent.approvals_record import ApprovalRecord, ApprovalRefused, State
 from agent.approvals_store import ApprovalStore, Writing
+from agent.audit import audit_of
+from agent.audit_record import Kind
 from agent.config import Settings
+from agent.errors import LeadlineError
 from agent.roles import Person, may_take_back, owner_of, refusal
 from agent.state import Record
+from tools.contract import ToolError
 from tools.display import printable
 
 Audit = Callable[[dict[str, Any]], None]
-"""Take one record in, on the disk, or raise: then the decision does not count."""
+"""Take one record in, on the disk, or raise: then the decision does not count. Default: `agent.audit`."""
 
 REASON_CHARS = 1000
 
@@ -58,14 +63,15 @@ def decide(
             raise ApprovalRefused(said)
         if said is not None:
             return stored.get(decision.approval)
+        before: ApprovalRecord | None = None
         try:
-            record = _decided(settings, stored, decision, at)
+            before = stored.get(decision.approval)
+            record = _decided(settings, stored, before, decision, at)
         except ApprovalRefused as error:
             refused = error
         if click is not None:
             stored.hear(click, decision.approval, str(refused or ""))
-        if audit is not None:
-            audit(_told(decision, refused))
+        (audit or partial(_write_down, settings))(_told(decision, before, refused))
     if refused is not None:
         raise refused
     return record
@@ -92,8 +98,9 @@ def stale(settings: Settings, record: ApprovalRecord, now: datetime) -> tuple[St
     return None
 
 
-def _decided(settings: Settings, stored: Writing, decision: Decision, now: datetime) -> ApprovalRecord:
-    record = stored.get(decision.approval)
+def _decided(
+    settings: Settings, stored: Writing, record: ApprovalRecord, decision: Decision, now: datetime
+) -> ApprovalRecord:
     owner = owner_of(settings.state_dir)
     approves = decision.decision == "approved"
     why = refusal(settings.approvals, decision.by, record.requester, owner=owner, approves=approves)
@@ -147,9 +154,13 @@ def _clean(reason: str) -> str:
     return told if len(told) <= REASON_CHARS else told[:REASON_CHARS] + " [cut]"
 
 
-def _told(decision: Decision, refused: ApprovalRefused | None) -> dict[str, Any]:
+def _told(
+    decision: Decision, record: ApprovalRecord | None, refused: ApprovalRefused | None
+) -> dict[str, Any]:
+    """Return what the audit is told; ``counts`` says whether it is what was decided."""
+    known = record.model_dump(include={"thread", "host", "host_key", "change"}) if record else {}
     return {
-        "event": "approval_decision",
+        **known,
         "approval": decision.approval,
         "digest": decision.digest,
         "decision": decision.decision,
@@ -157,3 +168,25 @@ def _told(decision: Decision, refused: ApprovalRefused | None) -> dict[str, Any]
         "counts": refused is None,
         "why": str(refused) if refused else _clean(decision.reason),
     }
+
+
+def _write_down(settings: Settings, told: dict[str, Any]) -> None:
+    """Put a decision into the audit of this installation; one that counts waits until it is there."""
+    kind: Kind = "approval_refused"
+    if told["counts"]:
+        kind = "approval_given" if told["decision"] == "approved" else "approval_denied"
+    known = {name: told.get(name) for name in ("thread", "host", "host_key", "change")}
+    by = Person.model_validate(told["by"])
+    what = printable(f"approval {told['approval']}, by {by.label()} ({':'.join(by.key)})")
+    try:
+        audit_of(settings).record(
+            kind,
+            needed=told["counts"],
+            **known,
+            digest=told["digest"],
+            what=what,
+            outcome="decided" if told["counts"] else "refused",
+            detail=printable(told["why"]),
+        )
+    except ToolError as error:
+        raise LeadlineError(f"nothing was decided: {error}") from error

@@ -81,6 +81,22 @@ async def test_who_may_decides_and_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.threat(4)
+async def test_what_is_refused_and_what_counts_stands_in_the_installations_audit(tmp_path: Path) -> None:
+    record = await asked(tmp_path)
+    with pytest.raises(ApprovalRefused):
+        decide(settings(tmp_path), by(STRANGERS[0], record))
+    decide(settings(tmp_path), by(BO, record))
+    await resumed(tmp_path)
+    text = "".join(path.read_text() for path in sorted((tmp_path / "audit").glob("*.jsonl")))
+    told = [json.loads(line) for line in text.splitlines()]
+    kinds = [one["kind"] for one in told if one["kind"].startswith("approval")]
+    assert kinds[:3] == ["approval_asked", "approval_refused", "approval_given"], kinds
+    refused, given = (one for one in told if one.get("outcome") in ("refused", "decided"))
+    assert "slack:T0TEAM:U0NOBODY" in refused["what"] and "no role" in refused["detail"]
+    assert "slack:T0TEAM:U0BO" in given["what"] and given["thread"] == "one"
+
+
+@pytest.mark.threat(4)
 async def test_with_the_audit_down_no_decision_counts(tmp_path: Path) -> None:
     record = await asked(tmp_path)
 
