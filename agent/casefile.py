@@ -34,6 +34,7 @@ from agent.state import (
     SettingClaim,
 )
 from tools.artifacts import ArtifactStore
+from tools.display import visible_json
 
 __all__ = ["CaseFile", "build", "settings_table", "to_json", "to_markdown", "what"]
 
@@ -83,7 +84,7 @@ def build(events: Sequence[Event], store: ArtifactStore) -> CaseFile:
 
 def to_json(case: CaseFile) -> str:
     """Return the case file as JSON text."""
-    return case.model_dump_json(indent=2)
+    return visible_json(case.model_dump_json(indent=2))
 
 
 def to_markdown(case: CaseFile) -> str:

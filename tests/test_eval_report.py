@@ -111,6 +111,7 @@ def test_the_page_loads_nothing_and_runs_nothing(made: Path, tmp_path: Path) -> 
     assert "default-src 'none'" in policy
 
 
+@pytest.mark.threat(7)
 @pytest.mark.parametrize("word", HOSTILE)
 def test_text_of_any_origin_is_inert(made: Path, tmp_path: Path, word: str) -> None:
     plain = Page(page(run(made, PLAIN, tmp_path / "plain")))

@@ -25,3 +25,16 @@ def _escape(match: re.Match[str]) -> str:
 def printable(text: str) -> str:
     r"""Return ``text`` with controls as ``\x1b`` and unseen characters as ``<U+202E>``; hide nothing."""
     return _PATTERN.sub(_escape, text)
+
+
+def _escape_json(match: re.Match[str]) -> str:
+    code = ord(match.group())
+    if code < 0x10000:
+        return f"\\u{code:04x}"
+    high, low = divmod(code - 0x10000, 0x400)
+    return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
+
+
+def visible_json(text: str) -> str:
+    """Return JSON text that means the same and holds no control and no unseen character as it is."""
+    return _PATTERN.sub(_escape_json, text)

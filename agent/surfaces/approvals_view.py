@@ -12,7 +12,7 @@ from agent import threads
 from agent.approvals_record import ApprovalForged, ApprovalRecord, ApprovalRefused, State
 from agent.config import Settings, load_settings
 from agent.errors import UsageError
-from tools.display import printable
+from tools.display import printable, visible_json
 
 if TYPE_CHECKING:
     from agent.state import Change
@@ -79,7 +79,7 @@ def decide_approval(approval: str, *, grants: bool, digest: str | None, reason: 
     )
     done = decide(settings, decision)
     if as_json:
-        sys.stdout.write(done.model_dump_json() + "\n")
+        sys.stdout.write(visible_json(done.model_dump_json()) + "\n")
         return
     sys.stdout.write(f"{_said(done)}\n{_next(done)}\n")
 

@@ -24,6 +24,7 @@ from agent.surfaces.open_options import OpenOptions
 from agent.surfaces.opening import give_back, open_hosts, resume, settings_of, start
 from agent.surfaces.targets import say
 from agent.surfaces.wrapping import wrapped
+from tools.display import visible_json
 
 if TYPE_CHECKING:
     from agent.session import Session
@@ -121,7 +122,7 @@ def shown(*, unattended: bool) -> Callable[[Live], None]:
 
 
 def _print_event(event: Live) -> None:
-    sys.stdout.write(event.model_dump_json() + "\n")
+    sys.stdout.write(visible_json(event.model_dump_json()) + "\n")
     sys.stdout.flush()
 
 
@@ -205,4 +206,4 @@ def _print_result(
         "conclusion": conclusion.model_dump(mode="json") if conclusion else None,
         "files": files,
     }
-    sys.stdout.write(json.dumps(result, ensure_ascii=False) + "\n")
+    sys.stdout.write(visible_json(json.dumps(result, ensure_ascii=False)) + "\n")

@@ -15,7 +15,7 @@ from agent.audit_verify import lines_of
 from agent.audit_verify import verify as check
 from agent.config import load_settings
 from agent.errors import ExitCode, UsageError
-from tools.display import printable
+from tools.display import printable, visible_json
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
@@ -51,7 +51,7 @@ def show(host: str | None, since: str | None, *, as_json: bool) -> None:
             continue
         shown += 1
         if as_json:
-            sys.stdout.write(record.model_dump_json(exclude_none=True) + "\n")
+            sys.stdout.write(visible_json(record.model_dump_json(exclude_none=True)) + "\n")
         else:
             sys.stdout.write(printable(_line(record)).replace("\n", " ") + "\n")
     if not shown and not as_json:

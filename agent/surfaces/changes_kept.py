@@ -18,7 +18,7 @@ from agent.surfaces.approving import decide, refuse_unattended
 from agent.surfaces.targets import is_lab, open_host, say
 from agent.undoing import UndoModel, thread_for
 from tools.contract import Host, ToolError
-from tools.display import printable
+from tools.display import printable, visible_json
 
 if TYPE_CHECKING:
     from agent.session import Session
@@ -110,7 +110,7 @@ def _told(session: Session, kept: Kept, options: UndoOptions) -> ExitCode:
         "session_id": session.thread,
     }
     if options.as_json:
-        sys.stdout.write(json.dumps(row, ensure_ascii=False) + "\n")
+        sys.stdout.write(visible_json(json.dumps(row, ensure_ascii=False)) + "\n")
     else:
         words = row["result"].replace("_", " ")
         sys.stdout.write(
@@ -130,7 +130,7 @@ def _view(session: Session) -> dict[str, Any]:
 def run_verify(change: str, *, allow_load: bool | None, as_json: bool) -> None:
     """Look at a kept change again and leave with 0 only where it still holds."""
     report = asyncio.run(_verify(change, allow_load))
-    sys.stdout.write((report.model_dump_json() if as_json else text_of(report)) + "\n")
+    sys.stdout.write((visible_json(report.model_dump_json()) if as_json else text_of(report)) + "\n")
     codes = {"still_holds": ExitCode.DONE, "unknown": ExitCode.ERROR}
     code = codes.get(report.state, ExitCode.PROBLEM_FOUND)
     if code is not ExitCode.DONE:
