@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from agent.surfaces.options import BaseUrlOption, JsonOption, ModelOption
+from evals.options import (
+    CaseOption,
+    CasesOption,
+    CompareOption,
+    GateOption,
+    JobsOption,
+    JudgeModelOption,
+    JudgeUrlOption,
+    ListRunsOption,
+    ReportOption,
+    ResumeRunOption,
+    SamplesOption,
+    SaveBaselineOption,
+    ShellAgentOption,
+    TranscriptsOption,
+    WayChoice,
+    WaysArgument,
+)
 
 if TYPE_CHECKING:
     from evals.jobs import Asked
@@ -22,76 +39,25 @@ _EPILOG = (
 )
 
 
-class WayChoice(StrEnum):
-    """How a run comes about."""
-
-    SCORE = "score"
-    REPLAY = "replay"
-    SOLVE = "solve"
-    CONTINUE = "continue"
-
-
 @app.command(epilog=_EPILOG)
 def evaluate(
-    ways: Annotated[
-        list[WayChoice] | None,
-        typer.Argument(
-            metavar="[WAY]...",
-            help="score rates recordings as they are; replay drives the state machine with them again; "
-            "solve works on cases from scratch on their lab host; continue works on from a turn of a "
-            "recording. Default: all four.",
-        ),
-    ] = None,
-    case: Annotated[
-        str,
-        typer.Option("--case", "-c", help="Only cases and recordings whose name matches, such as 'kimi*'."),
-    ] = "*",
+    ways: WaysArgument = None,
+    case: CaseOption = "*",
     model: ModelOption = None,
     base_url: BaseUrlOption = None,
-    judge_model: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Let a model say how right each conclusion is: a column of its own, which decides nothing.",
-        ),
-    ] = None,
-    judge_url: Annotated[
-        str | None, typer.Option(help="Endpoint of that model. Default: --base-url. Key: LEADLINE_API_KEY.")
-    ] = None,
-    samples: Annotated[
-        int, typer.Option("--samples", "-n", min=1, help="How often each case is solved; a model varies.")
-    ] = 1,
-    jobs: Annotated[
-        int | None, typer.Option("--jobs", "-j", min=1, help="Labs side by side. Default: one a core.")
-    ] = None,
-    baseline: Annotated[
-        bool, typer.Option("--baseline", help="Let a plain shell agent solve the cases, for comparison.")
-    ] = False,
-    report: Annotated[
-        Path | None, typer.Option(help="Write one HTML page: table, timelines, why each score is what it is.")
-    ] = None,
-    resume: Annotated[
-        str | None, typer.Option(help="Go on with a run: what is missing is done, and what did not count.")
-    ] = None,
-    compare: Annotated[
-        tuple[str, str] | None,
-        typer.Option(
-            metavar="ID ID", help="Compare two runs on the cases they share, with paired intervals."
-        ),
-    ] = None,
-    gate: Annotated[
-        bool, typer.Option("--gate", help="Fail when a score is below evals/baseline.json, and say which.")
-    ] = False,
-    save_baseline: Annotated[
-        bool, typer.Option("--save-baseline", help="Store the scores of this run as that baseline.")
-    ] = False,
-    cases: Annotated[
-        Path | None, typer.Option(help="Folder of your own cases, one YAML file each, instead of ours.")
-    ] = None,
-    transcripts: Annotated[
-        Path | None, typer.Option(help="Folder of your own recordings, instead of ours.")
-    ] = None,
-    list_: Annotated[bool, typer.Option("--list", help="List the runs there are.")] = False,
+    judge_model: JudgeModelOption = None,
+    judge_url: JudgeUrlOption = None,
+    samples: SamplesOption = 1,
+    jobs: JobsOption = None,
+    baseline: ShellAgentOption = False,
+    report: ReportOption = None,
+    resume: ResumeRunOption = None,
+    compare: CompareOption = None,
+    gate: GateOption = False,
+    save_baseline: SaveBaselineOption = False,
+    cases: CasesOption = None,
+    transcripts: TranscriptsOption = None,
+    list_: ListRunsOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Rate a model and the workflow on cases with known answers, offline and on simulated hosts."""
