@@ -12,6 +12,7 @@ from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
+    SettingsError,
     TomlConfigSettingsSource,
 )
 
@@ -127,6 +128,8 @@ def load_settings(**flags: object) -> Settings:
             f"setting {field}: {first['msg']}",
             do=f"see LEADLINE_* in the environment and these files: {files}",
         ) from error
+    except SettingsError as error:
+        raise UsageError(f"a setting in the environment is not JSON: {error}", do="see LEADLINE_*") from error
     except TOMLDecodeError as error:
         raise UsageError(f"a settings file is not TOML: {error}", do="see `leadline config show`") from error
 
