@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 import agent
+from agent.surfaces import change_commands, host_command, policy_command
 from agent.surfaces.approvals_command import approvals
-from agent.surfaces import host_command, policy_command
 from agent.surfaces.commands import OpenGroup
 from agent.surfaces.options import (
     ApproveOption,
@@ -270,6 +270,9 @@ def replay(
     from agent.surfaces.replay import run
 
     run(transcript, as_json=json_)
+
+
+change_commands.register(app)
 
 
 @sessions.command("list")
