@@ -12,7 +12,7 @@ from urllib.parse import quote
 ALNUM = string.ascii_letters + string.digits
 LOWER = string.ascii_lowercase + string.digits
 HEX = "0123456789abcdef"
-OWN = "0wn-t3st-K3y/of+the=settings~9"
+OWN = "0wn-t3st-K3y/0f+us~x7q&9Zr"
 """Stands for a secret of the settings, such as the key of the model's endpoint."""
 
 

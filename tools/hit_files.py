@@ -12,9 +12,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from tools.contract import Host, Redactor
+from tools.redact_cuts import mask_alone
 from tools.search import Found, Hit
 
-_FILES: Final = 40
+_FILES: Final = 200
+_ALL_BYTES: Final = 16 << 20
 _FILE_BYTES: Final = 1 << 20
 _LIMIT_S: Final = 15.0
 _SCRIPT: Final = """M=$1 B=$2; shift 2
@@ -31,7 +33,7 @@ async def contents_around(host: Host, hits: Sequence[Hit], found: Found, root: s
     result = await host.exec(
         ["sh", "-c", _SCRIPT, "around", nonce, str(_FILE_BYTES), *(root + path for path in wanted)],
         timeout_s=_LIMIT_S,
-        max_bytes=(_FILE_BYTES + 4096) * len(wanted) * 2,
+        max_bytes=2 * min((_FILE_BYTES + 4096) * len(wanted), _ALL_BYTES),
         retry=True,
     )
     contents: dict[str, bytes] = {}
@@ -54,7 +56,7 @@ class Masked:
     def text(self, hit: Hit) -> bytes:
         """Return the line of a hit, masked by what its whole file says of it."""
         if hit.path not in self._contents:
-            return self._redact(hit.text)
+            return self._alone(hit)
         if hit.path not in self._lines:
             raw = self._contents[hit.path]
             lines = raw.split(b"\n")
@@ -64,7 +66,12 @@ class Masked:
         number = hit.line - 1
         if number < len(raw_lines) and raw_lines[number].rstrip(b"\r") == hit.text:
             return clean_lines[number].rstrip(b"\r")
-        return self._redact(hit.text)
+        return self._alone(hit)
+
+    def _alone(self, hit: Hit) -> bytes:
+        """Mask a line whose file could not be read around it: more than one that stands among its own."""
+        clean = self._redact(hit.text)
+        return clean if hit.path.endswith(".py") else mask_alone(clean)
 
     def _clean(self, raw: bytes) -> bytes:
         """Return contents masked: the very same object where there is nothing to mask."""

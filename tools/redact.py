@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from tools import redact_cuts
+from tools.redact_logs import mask_messages
 from tools.redact_marks import MASKED, collecting, placeholder
 from tools.redact_named import mask_named
 from tools.redact_names import strength
@@ -31,9 +32,12 @@ _SHOWN: Final = re.compile(
 
 def redact(data: bytes) -> bytes:
     """Return ``data`` with secrets replaced by placeholders; the number of lines stays the same."""
-    for mask in (mask_own, mask_shapes, mask_named):
-        data = mask(data)
+    data = mask_messages(data, _masked)
     return redact_cuts.mask_cuts(data) if redact_cuts.SIGN in data else data
+
+
+def _masked(data: bytes) -> bytes:
+    return mask_named(mask_shapes(mask_own(data)))
 
 
 def secrets_in(data: bytes) -> set[bytes]:

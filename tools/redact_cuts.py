@@ -42,6 +42,11 @@ def mask_cuts(data: bytes) -> bytes:
     return b"".join(out)
 
 
+def mask_alone(line: bytes) -> bytes:
+    """Return a line, masked already, that was read without those around it: a lone word in it goes."""
+    return _line(line, lone=True)
+
+
 def _before(part: bytes) -> bytes:
     """Drop the last word before a gap, as far as half a secret may reach."""
     tail = part[-_REACH:]

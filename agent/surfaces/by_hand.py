@@ -52,6 +52,7 @@ def parse_arguments(tool: Tool[Any], text: str) -> Args:
 
 async def _call(host: str, tool: Tool[Any], args: Args, *, allow_load: bool, send_rg: bool) -> dict[str, Any]:
     from agent.own_secrets import redactor
+    from agent.transcript import OURS, mask
 
     settings = load_settings()
     allowed = settings.tools.model_copy(
@@ -76,7 +77,8 @@ async def _call(host: str, tool: Tool[Any], args: Args, *, allow_load: bool, sen
             cache_dir=settings.cache_dir,
             progress=say,
         )
-        return await tool.run(context, named)
+        masked: dict[str, Any] = mask(await tool.run(context, named), context.redact, keep=OURS)
+        return masked
 
 
 def render(view: dict[str, Any], *, as_json: bool) -> str:
