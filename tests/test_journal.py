@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -218,3 +219,53 @@ def test_a_hostile_decode_line_is_read_in_no_time() -> None:
     assert fold.decode_rows([fold.Line(1, None, text)]) == []
     (row,) = fold.decode_rows([fold.Line(1, None, f"{text} gen throughput (token/s): 24.4, ")])
     assert (row["running_req"], row["cuda_graph"], row["throughput_median"]) == (1, True, 24.4)
+
+
+async def test_calls_side_by_side_read_the_same_log_once_and_later_ones_anew(
+    tools_dir: Path, tmp_path: Path
+) -> None:
+    with_log(tools_dir, log(24.1))
+    put(tools_dir, "journalctl", f'echo "$*" >>{tools_dir}/asked\nsleep 0.2\ncat {tools_dir}/log.txt')
+    store, cache = ArtifactStore(tmp_path / "store"), dict[str, Any]()
+
+    async def call(number: int, pattern: str, **values: Any) -> dict[str, Any]:
+        hosts = {"local": LocalHost("local")}
+        ctx = ToolContext(f"t{number}", hosts, store, lambda data: data, ToolSettings(), cache)
+        return await journal.run(ctx, journal.Args(unit="sglang", pattern=pattern, **values))
+
+    first, second, other = await asyncio.gather(
+        call(1, "Decode"), call(2, "shutting"), call(3, "Decode", boot=False)
+    )
+    asked = (tools_dir / "asked").read_text().splitlines()
+    assert len(asked) == 2 and (first["matches"], second["matches"], other["matches"]) == (3, 1, 3)
+    assert (first["artifact"], second["artifact"]) == ("t1.1", "t2.1")
+    with_log(tools_dir, log(24.1, 24.2))
+    assert (await call(4, "Decode"))["matches"] == 4, "what runs later is read anew"
+
+
+async def test_a_call_that_is_given_up_leaves_the_others_their_answer(
+    tools_dir: Path, tmp_path: Path
+) -> None:
+    with_log(tools_dir, log(24.1))
+    put(tools_dir, "journalctl", f"sleep 0.3\ncat {tools_dir}/log.txt")
+    store, cache = ArtifactStore(tmp_path / "store"), dict[str, Any]()
+
+    async def call(number: int) -> dict[str, Any]:
+        hosts = {"local": LocalHost("local")}
+        ctx = ToolContext(f"t{number}", hosts, store, lambda data: data, ToolSettings(), cache)
+        return await journal.run(ctx, journal.Args(unit="sglang", pattern="Decode"))
+
+    first, second = asyncio.create_task(call(1)), asyncio.create_task(call(2))
+    await asyncio.sleep(0.1)
+    first.cancel()
+    assert (await second)["matches"] == 3
+    with pytest.raises(asyncio.CancelledError):
+        await first
+
+
+def test_only_the_newest_logs_are_kept_as_read(tmp_path: Path) -> None:
+    store = ArtifactStore(tmp_path / "store")
+    ctx = ToolContext("t1", {}, store, lambda data: data, ToolSettings())
+    for rate in range(9):
+        journal._log(ctx, store.put(log(float(rate)).encode()))
+    assert len(ctx.cache["journal:logs"]) == 4
