@@ -27,7 +27,7 @@ StartLimitBurst=8
 [Service]
 User=nobody
 Environment=COLOUR=red NCCL_DEBUG=INFO HF_TOKEN=hf_abcdefgh
-ExecStart=/usr/bin/python3 -u /opt/engine/serve.py --port {port} \\
+ExecStart=/usr/bin/python3 -u /opt/sglang/launch_server.py --port {port} \\
     --label "two words, 100%% \\"quoted\\" $$x é"
 Restart=on-failure
 RestartSec=200ms
@@ -37,7 +37,7 @@ RestartSec=200ms
 def files() -> Mapping[str, str]:
     """Return the files of such a host."""
     engine = (Path(__file__).parent / "small_engine.py").read_text()
-    return {"/opt/engine/serve.py": engine, **PYTHON}
+    return {"/opt/sglang/launch_server.py": engine, **PYTHON}
 
 
 @contextlib.asynccontextmanager

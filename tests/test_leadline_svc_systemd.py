@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,9 +18,11 @@ from tests import account_host, nspawn_host
 from tests.account_host import linked, said
 from tests.nspawn_host import NoNspawn, SystemdHost
 from tests.service_scenarios import answers, change, look, plan_of, until
-from tools import account, account_clean, lease, service, transaction
+from tools import account, account_clean, facts, grep, journal, lease, read_file, service, transaction
 from tools.account_setup import Account, sudoers
-from tools.contract import Host, Result, ToolError
+from tools.artifacts import ArtifactStore
+from tools.contract import Host, Result, ToolContext, ToolError, ToolSettings
+from tools.process import ProcessFacts, load_process
 
 pytestmark = [pytest.mark.systemd, pytest.mark.slow]
 
@@ -73,7 +78,8 @@ async def refused(host: Host, plan: service.ChangePlan) -> str:
     """Return why a plan is refused on the host."""
     with pytest.raises(ToolError) as caught:
         await service.apply(host, plan, plan.digest(), lambda line: None)
-    await lease.give_back(host, plan)
+    with contextlib.suppress(ToolError):  # an account that may not begin holds no lease
+        await lease.give_back(host, plan)
     return str(caught.value)
 
 
@@ -223,7 +229,7 @@ async def test_the_check_says_what_is_in_place_and_what_is_too_much(
     assert found.problems == [], found.problems
     assert any("flag.service: may change --start-s, COLOUR" in one.what for one in found.findings)
     assert (await account.check(root)).kind == "root"
-    spoil = "chgrp leadline /etc/shadow; chmod g+r /etc/shadow; chmod o+w /opt/engine/serve.py; "
+    spoil = "chgrp leadline /etc/shadow; chmod g+r /etc/shadow; chmod o+w /opt/sglang/launch_server.py; "
     spoil += "groupadd -f docker; gpasswd -a leadline docker; "
     spoil += "mkdir -p /home/x/.ssh; touch /home/x/.ssh/id_rsa; useradd -d /home/x x"
     assert (await root.exec(["sh", "-c", spoil])).ok
@@ -231,10 +237,12 @@ async def test_the_check_says_what_is_in_place_and_what_is_too_much(
         async with linked(machine) as again:  # groups are those of the login
             found = await account.check(again)
         whats = "\n".join(one.what for one in found.problems)
-        assert "may read /etc/shadow" in whats and "may write /opt/engine/serve.py" in whats
+        assert "may read /etc/shadow" in whats and "may write /opt/sglang/launch_server.py" in whats
         assert "is in group docker" in whats and "may read /home/x/.ssh/id_rsa" in whats
     finally:
-        mend = "chgrp shadow /etc/shadow; chmod o-w /opt/engine/serve.py; gpasswd -d leadline docker; "
+        mend = (
+            "chgrp shadow /etc/shadow; chmod o-w /opt/sglang/launch_server.py; gpasswd -d leadline docker; "
+        )
         mend += "rm -r /home/x"
         assert (await root.exec(["sh", "-c", mend])).ok
 
@@ -329,3 +337,66 @@ async def test_what_was_left_is_named_and_removed(host: Host, root: Host) -> Non
     gone = await root.exec(["sh", "-c", f"ls {folder}; {timers}"])
     assert gone.stdout.data == b"90-leadline-20260101t000000-cccccc.conf\n"
     assert (await root.exec(["rm", "-r", folder, "/run/leadline/20260101t000000-bbbbbb"])).ok
+
+
+def context(host: Host, folder: Path) -> ToolContext:
+    """Return what a tool is called with."""
+    return ToolContext(
+        call_id="t1",
+        hosts={host.name: host},
+        store=ArtifactStore(folder / "store"),
+        redact=lambda data: data,
+        settings=ToolSettings(),
+    )
+
+
+async def read(host: Host, folder: Path, pid: str, unit: str) -> tuple[ProcessFacts, dict[str, Any], str]:
+    """Return a process, the log of its unit, and what the facts call not permitted."""
+    ctx = context(host, folder)
+    process = await load_process(ctx, host, int(pid))
+    log = await journal.run(ctx, journal.Args(host=host.name, unit=unit, last=20))
+    view = await facts.run(ctx, facts.Args(host=host.name))
+    return process, log, "\n".join(view["not_permitted"])
+
+
+async def test_tools_read_through_the_helper(host: Host, tmp_path: Path) -> None:
+    own, other = await pid_of(host, "flag"), await pid_of(host, "other")
+    process, log, denied = await read(host, tmp_path, own, "flag.service")
+    assert (process.cwd, process.environ["NCCL_DEBUG"], process.not_permitted) == ("/", "INFO", ())
+    assert "hf_abcdefgh" not in str(process)
+    assert log["lines"] > 0 and not log["not_permitted"]
+    assert (
+        f"of {own} " not in denied and f"environment of {other} " in denied and f"exe of {other} " in denied
+    )
+    process, log, _ = await read(host, tmp_path, other, "other.service")
+    assert set(process.not_permitted) == {f"{name} of process {other}" for name in ("exe", "cwd", "environ")}
+    assert log["not_permitted"] and not log["complete"]
+
+
+async def test_a_plain_account_is_told_what_is_not_permitted(
+    machine: SystemdHost, root: Host, tmp_path: Path
+) -> None:
+    script = "useradd -m -p '*' plain; cd /etc/leadline-test; chmod 755 .; chmod 644 authorized_keys"
+    script += "; echo x >/root/f; install -m 600 /dev/null /etc/systemd/system/hidden.service"
+    assert (await root.exec(["sh", "-c", script])).ok
+    async with linked(machine, "plain") as plain:
+        own = await pid_of(plain, "flag")
+        process, log, denied = await read(plain, tmp_path, own, "flag.service")
+        assert set(process.not_permitted) == {
+            f"{name} of process {own}" for name in ("exe", "cwd", "environ")
+        }
+        assert log["not_permitted"] and not log["complete"]
+        assert "this account may not read all of it" in log["why_incomplete"]
+        for name in ("exe", "cwd", "environment"):
+            assert f"{name} of {own} " in denied
+        for path in ("/etc/sudoers", "/root/f", "/etc/systemd/system/hidden.service", "/root/none/deeper"):
+            with pytest.raises(ToolError, match="not permitted"):
+                await read_file.run(context(plain, tmp_path), read_file.Args(host=plain.name, path=path))
+        for path in ("/root/f", "/root/none/deeper", "/root"):
+            with pytest.raises(ToolError, match="may not be read by this account"):
+                await grep.run(context(plain, tmp_path), grep.Args(host=plain.name, path=path, pattern="x"))
+        found = await account.check(plain)
+        assert (found.kind, found.helper, found.problems) == ("plain", "unusable", [])
+        assert any("may not run it" in one.what for one in found.findings)
+        plan = await plan_of(plain, change("flag.service", "--start-s", None, "0.3"), PORTS["flag"], LIMIT_S)
+        assert "see leadline host check" in await refused(plain, plan)

@@ -161,9 +161,8 @@ def _of_helper(said: dict[str, list[str]], helper: str) -> Iterator[Finding]:
         yield Finding(status="broken", what=f"{what}: changes are refused", do=again)
     elif helper == "unusable":
         why = (said.get("unusable") or ["it gives no answer"])[0]
-        yield Finding(
-            status="broken", what=f"{HELPER} is there but this account cannot run it: {why}", do=again
-        )
+        what = f"{HELPER} is there but this account may not run it ({why})"
+        yield Finding(status="missing", what=what, do="log in as the account that it was set up for")
     for line in said.get("file", []):
         owner, mode, *_, path = line.split()
         if owner != "root" or (mode.isdigit() and int(mode, 8) & 0o022):

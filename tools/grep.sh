@@ -41,7 +41,12 @@ fi
 if [ -d "$T" ]; then [ -r "$T" ] && [ -x "$T" ] || { say unreadable "$TARGET"; exit 0; }
 elif [ -f "$T" ]; then [ -r "$T" ] || { say unreadable "$TARGET"; exit 0; }
 elif [ -e "$T" ]; then say special "$TARGET"; exit 0
-else say missing "$TARGET"; exit 0
+else
+  # What lies in a folder that may not be searched is not known to be absent.
+  above=${T%/*}
+  while [ -n "$above" ] && [ ! -d "$above" ]; do above=${above%/*}; done
+  if [ -x "${above:-/}" ]; then say missing "$TARGET"; else say unreadable "$TARGET"; fi
+  exit 0
 fi
 
 if [ -z "$RG" ]; then

@@ -15,6 +15,17 @@ fi
 send() { printf '%s ' "$1"; printf %s "$2" | enc; echo; }
 pipe() { printf '%s ' "$1"; enc; echo; }
 words() { tr '\0' '\n' <"/proc/$1/cmdline" 2>/dev/null; }
+# Ask the root-owned helper, where this account has one; an answer that begins with `refused:` is none.
+svc() { # VERB ARGUMENT...
+  [ -x /usr/local/sbin/leadline-svc ] && [ "$(id -u)" != 0 ] || return 1
+  sudo -n /usr/local/sbin/leadline-svc "$@" 2>/dev/null </dev/null && return
+  { printf %s "$1"; shift; printf '\t%s' "$@"; echo; } | sudo -n /usr/local/sbin/leadline-svc 2>/dev/null
+}
+through() { # LINK PID: what a link of another user's process names
+  answer=$(svc "$@") || return 1
+  case $answer in refused:* | '') return 1 ;; esac
+  printf '%s\n' "$answer"
+}
 parent() { s=$(cat "/proc/$1/stat" 2>/dev/null) || return; s=${s##*) }; set -f; set -- $s; set +f; echo "$2"; }
 
 is_engine() {
@@ -60,14 +71,20 @@ send pid "$PID"
 send engine "$ENGINE"
 pipe stat <"/proc/$PID/stat"
 pipe cmdline <"/proc/$PID/cmdline"
-EXE=$(readlink "/proc/$PID/exe") || echo 'denied exe'
-CWD=$(readlink "/proc/$PID/cwd") || echo 'denied cwd'
+EXE=$(readlink "/proc/$PID/exe" || through exe "$PID") || echo 'denied exe'
+CWD=$(readlink "/proc/$PID/cwd" || through cwd "$PID") || echo 'denied cwd'
 send exe "$EXE"
 send cwd "$CWD"
 grep -E '^Uid:' "/proc/$PID/status" | pipe status
 PYPATH=
 VENV=
-if environ=$(tr '\0' '\n' 2>/dev/null <"/proc/$PID/environ"); then
+environ_of() {
+  tr '\0' '\n' 2>/dev/null <"/proc/$1/environ" && return
+  answer=$(svc environ "$1" | tr '\0' '\n')
+  case $answer in refused:* | '') return 1 ;; esac
+  printf '%s\n' "$answer"
+}
+if environ=$(environ_of "$PID"); then
   names='CUDA|NCCL|GLOO|VLLM|SGL|OMP|MKL|HF_|HUGGINGFACE|TORCH|PYTORCH|TRITON|FLASHINFER|LD_PRELOAD|LD_LIBRARY_PATH|PYTHON|VIRTUAL_ENV|NVIDIA|UCX|OLLAMA|LLAMA|GGML'
   printf '%s\n' "$environ" | grep -E "^($names)[A-Z0-9_]*=" | pipe environ
   VENV=$(printf '%s\n' "$environ" | sed -n 's/^VIRTUAL_ENV=//p' | head -n 1)

@@ -24,7 +24,12 @@ elif [ -p "$T" ]; then say special "a FIFO"; exit 0
 elif [ -c "$T" ] || [ -b "$T" ]; then say special "a device"; exit 0
 elif [ -S "$T" ]; then say special "a socket"; exit 0
 elif [ -e "$T" ]; then say special "no regular file"; exit 0
-else say missing; exit 0
+else
+  # What lies in a folder that may not be searched is not known to be absent.
+  above=${T%/*}
+  while [ -n "$above" ] && [ ! -d "$above" ]; do above=${above%/*}; done
+  if [ -x "${above:-/}" ]; then say missing; else say unreadable "$TARGET"; fi
+  exit 0
 fi
 [ -r "$T" ] || { say unreadable "$TARGET"; exit 0; }
 size=$(wc -c <"$T" | tr -d ' ')
