@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 
 THREATS := --threat-results out/threats.json
 
-.PHONY: demo test lint threats eval bench truth releases clean lock
+.PHONY: demo test lint threats eval bench truth releases shells clean lock
 
 $(STAMP): requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not ((3, 11) <= sys.version_info[:2] < (3, 14)))' || \
@@ -46,6 +46,10 @@ eval: $(STAMP)
 # Every release of the engines, fetched and counted: nightly, some twenty minutes, with the network.
 releases: $(STAMP)
 	$(BIN)/python -m evals.releases
+
+# Nightly: 200,000 generated commands, what the policy understood against what bash and dash start; some minutes.
+shells: $(STAMP)
+	$(BIN)/python -m evals.policy_shells 200000
 
 bench: $(STAMP)
 	$(BIN)/python -m evals.bench

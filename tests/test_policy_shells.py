@@ -1,257 +1,140 @@
-"""For every accepted command, bash and dash run the arguments that were judged; so they do what is rendered.
+"""For every accepted command, bash and dash start the arguments that were judged; so does what is rendered.
 
-The programs are stand-ins that write down their arguments. A judge without its rule for braces is found out.
+A parser with one rule missing is found out by the same comparison.
 """
 
 from __future__ import annotations
 
-import subprocess
+import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
 
+from evals.policy_shells import NAMES, SHELLS, Found, Shells, compare
 from tools import policy_parse
-from tools.policy import Decision, judge
+from tools.policy import judge
+from tools.policy_parse import PLAIN, Stage, Unreadable, parse
 
-NAMES = ("grep", "tr", "cat", "head", "wc", "cut", "rg", "ls", "find", "uniq", "sort", "curl", "jq", "ss")
-STAND_IN = """#!/bin/sh
-printf '%s\\0' "${0##*/}" "$@" '\036' >> "$RECORD"
-"""
-
-_PLAIN = ["x", "-n", "5", "a=b", "-e", "/opt/x", "-A3", "--", "!", "%s", "^a", "a,b", "@x", "+5", "-", "data"]
-_QUOTED = [
-    *(
-        "'a b'",
-        '"a b"',
-        "''",
-        '""',
-        '"a$"',
-        '"a$|b"',
-        '"\\$x"',
-        '"\\n"',
-        '"a\\"b"',
-        "'a\"b'",
-        '"a\'b"',
-        "a''b",
-        '"\\\\"',
-    ),
-    *(
-        "'*'",
-        "'{a,b}'",
-        "'$x'",
-        "'\\n'",
-        '"~"',
-        '"!x"',
-        "'#'",
-        "';'",
-        "2>/dev/null",
-        "2>&1",
-        "< data",
-        "| cat",
-        "|head -5",
-    ),
-]
-_TRICKY = [
-    *(
-        "{a,b}",
-        "{1..3}",
-        "{-exec,id}",
-        "a{b,c}d",
-        "*",
-        "?",
-        "[a-z]",
-        "~",
-        "~root",
-        "$x",
-        "${x}",
-        "$(id)",
-        "`id`",
-    ),
-    *(
-        "$'a'",
-        '$"a"',
-        "\\",
-        "\\n",
-        "\\ ",
-        "#",
-        "#a",
-        "a#b",
-        ";",
-        "&",
-        "|",
-        "||",
-        "&&",
-        "|&",
-        "(",
-        ")",
-        "<",
-        ">",
-    ),
-    *(
-        "<data",
-        ">/dev/null",
-        "2>x",
-        "1",
-        "2",
-        "=",
-        "=(a)",
-        "a=(b)",
-        '"$(x)"',
-        '"`x`"',
-        "'",
-        '"',
-        "%",
-        "^",
-        "]",
-        "}",
-        "{",
-    ),
-]
-_PIECES = st.sampled_from(
-    [" " + piece for piece in (*_PLAIN, *_PLAIN, *_QUOTED, *_QUOTED, *_TRICKY)]
-    + _QUOTED
-    + _TRICKY
-    + list("ab,.-")
-)
-COMMANDS = st.tuples(
-    st.sampled_from([*NAMES, "grep", "grep", "ls", "ls", "find"]), st.lists(_PIECES, min_size=1, max_size=4)
-).map(lambda parts: parts[0] + "".join(parts[1]))
+COUNT = 5_000
+SEED = 20_261_128
 
 
-@pytest.fixture(scope="module")
-def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("shells")
-    (root / "bin").mkdir()
-    (root / "work").mkdir()
-    (root / "work" / "data").write_text("")
-    (root / "work" / "ab").write_text("")
-    for name in (*NAMES, "marker"):
-        stand_in = root / "bin" / name
-        stand_in.write_text(STAND_IN)
-        stand_in.chmod(0o755)
-    return root
+@pytest.mark.threat(19)
+def test_shells_start_what_was_judged(record_property: Callable[[str, object], None]) -> None:
+    found = compare(COUNT, SEED)
+    record_property("cases", found.accepted)
+    assert found.differences == []
+    assert found.accepted == COUNT
+    assert found.generated < 10 * COUNT, "most of what is generated is refused: it says little"
 
 
-def really_run(scratch: Path, shell: str, texts: tuple[str, ...]) -> list[list[tuple[str, ...]]]:
-    """Return, for each line, the arguments of the programs the shell started, sorted: pipes start all."""
-    record = scratch / "record"
-    record.write_bytes(b"")
-    subprocess.run(
-        [shell, "-c", "\nmarker\n".join(texts)],
-        cwd=scratch / "work",
-        env={"PATH": str(scratch / "bin"), "RECORD": str(record), "x": "expanded", "HOME": "/nowhere"},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        timeout=10,
-        check=False,
-    )
-    lines: list[list[tuple[str, ...]]] = [[]]
-    for run in record.read_text().split("\036\0")[:-1]:
-        argv = tuple(run.split("\0")[:-1])
-        if argv == ("marker",):
-            lines.append([])
-        else:
-            lines[-1].append(argv)
-    return [sorted(line) for line in lines]
-
-
-def starts_here(command: str) -> bool:
-    """Tell whether a command is read at all, and its stand-ins can start: their input exists."""
-    try:
-        stages = policy_parse.parse(command)
-    except policy_parse.Unreadable:
-        return False
-    return all(stage.stdin in (None, "data") and stage.argv[0] in NAMES for stage in stages)
-
-
-def check(scratch: Path, command: str, decision: Decision) -> None:
-    judged = sorted(decision.argv)
-    for shell in ("/bin/bash", "/bin/dash"):
-        assert really_run(scratch, shell, (command, decision.rendered)) == [judged, judged], (shell, command)
-    assert sorted(entry.name for entry in (scratch / "work").iterdir()) == ["ab", "data"]
-
-
-def test_shells_run_what_was_judged(scratch: Path) -> None:
-    accepted = 0
-
-    @settings(
-        max_examples=1300,
-        deadline=None,
-        derandomize=True,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(COMMANDS)
-    def holds(command: str) -> None:
-        nonlocal accepted
-        decision = judge(command)
-        if decision.verdict == "allow" and starts_here(command):
-            accepted += 1
-            check(scratch, command, decision)
-
-    holds()
-    assert accepted >= 250, "too few of the generated commands are accepted to say anything"
-
-
-def test_the_reading_of_a_command_holds_even_where_no_rule_accepts_it(scratch: Path) -> None:
-    read = 0
-
-    @settings(
-        max_examples=350,
-        deadline=None,
-        derandomize=True,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(COMMANDS)
-    def holds(command: str) -> None:
-        nonlocal read
-        if not starts_here(command):
-            return
-        stages = policy_parse.parse(command)
-        read += 1
-        argv = tuple(stage.argv for stage in stages)
-        rendered = " | ".join(stage.rendered for stage in stages)
-        check(scratch, command, Decision("ask", "", argv, rendered))
-
-    holds()
-    assert read >= 90
-
-
-def test_a_judge_without_the_rule_for_braces_is_found_out(
-    scratch: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(policy_parse, "PLAIN", policy_parse.PLAIN | set("{},"))
-
-    @settings(
-        max_examples=1500,
-        deadline=None,
-        derandomize=True,
-        database=None,
-        phases=[Phase.generate],
-        report_multiple_bugs=False,
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(COMMANDS)
-    def holds(command: str) -> None:
-        decision = judge(command)
-        if decision.verdict == "allow" and starts_here(command):
-            check(scratch, command, decision)
-
-    with pytest.raises(AssertionError, match=r"/bin/bash"):
-        holds()
-
-
-def test_the_corpus_runs_as_judged(scratch: Path) -> None:
-    lines = (Path(__file__).parent / "data" / "policy_allow.txt").read_text().splitlines()
-    checked = 0
-    for command in lines:
+@pytest.mark.threat(19)
+def test_the_corpus_starts_as_judged(tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
+    batch = []
+    for command in (Path(__file__).parent / "data" / "policy_allow.txt").read_text().splitlines():
         decision = judge(command)
         known = all(argv[0] in NAMES for argv in decision.argv)
-        if decision.verdict == "allow" and known and "<" not in command and checked < 60:
-            checked += 1
-            check(scratch, command, decision)
-    assert checked == 60
+        if decision.verdict == "allow" and known and "<" not in command:
+            batch.append((command, parse(command)))
+            assert tuple(stage.argv for stage in batch[-1][1]) == decision.argv
+    record_property("cases", len(batch))
+    assert len(batch) >= 150
+    assert Shells(tmp_path).differences(batch) == []
+
+
+def _double_quoted_as_it_is(text: str) -> str:
+    return text[1:-1]
+
+
+def _double_quoted_with_variables(text: str) -> str:
+    return re.sub(r'\\([$`"\\])', r"\1", text[1:-1])
+
+
+def _every_backslash_escapes(text: str) -> str:
+    return re.sub(r"\\(.)", r"\1", text[1:-1])
+
+
+def _raw_strings_know_escapes(text: str) -> str:
+    return text[1:-1].replace("\\n", "n")
+
+
+class _BlindToComments:
+    """Parse as if ``#`` were a letter."""
+
+    def __init__(self, real: Any) -> None:
+        self.real = real
+
+    def parse(self, source: bytes) -> Any:
+        return self.real.parse(source.replace(b"#", b"h"))
+
+
+def _rendered_without_quotes(stage: Stage) -> str:
+    return " ".join(stage.argv)
+
+
+def _line_breaks_are_blanks(real: Callable[[str], tuple[Stage, ...]]) -> Callable[[str], tuple[Stage, ...]]:
+    return lambda command: real(command.replace("\n", " ").replace("\t", " "))
+
+
+def _without_backgrounds(real: Callable[[str], tuple[Stage, ...]]) -> Callable[[str], tuple[Stage, ...]]:
+    """Read what stands before ``;`` and ``&`` alone, as a judge of first words does."""
+
+    def read(command: str) -> tuple[Stage, ...]:
+        try:
+            return real(command)
+        except Unreadable:
+            first = re.split(r"[;&]", command, maxsplit=1)[0]
+            return real(first)
+
+    return read
+
+
+def _plant_blindness(patch: pytest.MonkeyPatch) -> None:
+    blind = _BlindToComments(policy_parse._parser())
+    patch.setattr(policy_parse, "PLAIN", PLAIN | set("#"))
+    patch.setattr(policy_parse, "_parser", lambda: blind)
+
+
+BUGS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+    "braces are letters": lambda patch: patch.setattr(policy_parse, "PLAIN", PLAIN | set("{},")),
+    "globs are letters": lambda patch: patch.setattr(policy_parse, "PLAIN", PLAIN | set("*?[]")),
+    "a tilde is a letter": lambda patch: patch.setattr(policy_parse, "PLAIN", PLAIN | set("~")),
+    "a backslash is a letter": lambda patch: patch.setattr(policy_parse, "PLAIN", PLAIN | set("\\")),
+    "quotes keep backslashes": lambda patch: patch.setattr(
+        policy_parse, "_double_quoted", _double_quoted_as_it_is
+    ),
+    "quotes hide variables": lambda patch: patch.setattr(
+        policy_parse, "_double_quoted", _double_quoted_with_variables
+    ),
+    "quotes drop backslashes": lambda patch: patch.setattr(
+        policy_parse, "_double_quoted", _every_backslash_escapes
+    ),
+    "raw strings know escapes": lambda patch: patch.setattr(
+        policy_parse, "_single_quoted", _raw_strings_know_escapes
+    ),
+    "comments are words": _plant_blindness,
+    "nothing is quoted again": lambda patch: patch.setattr(
+        Stage, "rendered", property(_rendered_without_quotes)
+    ),
+    "any redirect is silence": lambda patch: patch.setattr(policy_parse, "_SILENCED", re.compile(r"2?>.*")),
+    "line breaks are blanks": lambda patch: patch.setattr(
+        policy_parse, "parse", _line_breaks_are_blanks(parse)
+    ),
+    "the rest of a list is not looked at": lambda patch: patch.setattr(
+        policy_parse, "parse", _without_backgrounds(parse)
+    ),
+}
+
+
+@pytest.mark.threat(19)
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_parser_with_a_bug_is_found_out(
+    bug: str, monkeypatch: pytest.MonkeyPatch, record_property: Callable[[str, object], None]
+) -> None:
+    BUGS[bug](monkeypatch)
+    found: Found = compare(COUNT, SEED, until_different=True)
+    record_property("cases", found.accepted)
+    assert found.differences, f"{found.accepted} commands did not show it"
+    assert {one.shell for one in found.differences} <= set(SHELLS)
