@@ -116,8 +116,8 @@ async def _run(options: RecordOptions) -> ExitCode:
         except DemonstrationStopped as error:
             again = f"leadline record {options.host} --resume {session.thread}"
             raise DemonstrationStopped(error.what, do=f"go on with: {again}") from error
-        while (approval := await decide(session, unattended=options.approve)) is not None:
-            async for event in session.answer(approval):
+        while (events := await decide(session, unattended=options.approve)) is not None:
+            async for event in events:
                 show(event)
         code = _finish(options, session)
         if session.ended is not None:

@@ -165,7 +165,8 @@ def test_fifty_clicks_at_once_are_one_decision_and_one_execution(
 @pytest.mark.threat(5)
 async def test_a_click_delivered_again_is_no_click(tmp_path: Path, record_property: Record) -> None:
     record = await asked(tmp_path)
-    site, audit = settings(tmp_path), []
+    site = settings(tmp_path)
+    audit: list[dict[str, Any]] = []
     click = ("T0TEAM", "U0BO", "1764000000.000100", "approve")
     first = decide(site, by(BO, record, click=click), audit=audit.append)
     for _ in range(20):
