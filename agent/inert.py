@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from agent.defang import defang
 from tools.display import printable
 
 _SPECIAL = re.compile(r"[\\`*\[\]<>|~$]|&(?=[#\w]+;)|(?<!\w)_|_(?!\w)")
@@ -13,7 +14,7 @@ _LEADING = re.compile(r"^(?:[#+=-]|\d+(?=[.)]))")
 
 def line(text: str) -> str:
     """Return ``text`` as one line of plain words."""
-    flat = printable(" ".join(text.split()))
+    flat = defang(printable(" ".join(text.split())))
     flat = _SPECIAL.sub(lambda match: "\\" + match.group(), flat)
     flat = _AUTOLINK.sub(lambda match: "\\" + match.group(), flat)
     lead = _LEADING.match(flat)

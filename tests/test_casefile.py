@@ -275,7 +275,9 @@ def test_what_is_unseen_becomes_visible() -> None:
     assert inert.code("``x") == "``` ``x ```"
     assert inert.line("  a_b\n*c* ") == "a_b \\*c\\*"
     assert inert.line("# no") == "\\# no" and inert.line("12. x") == "12\\. x"
-    assert inert.line("see https://e.x and www.e.x") == "see https\\://e.x and www\\.e.x"
+    assert inert.line("see https://e.x and www.e.x") == (
+        "see https\\[:\\]//e\\[.\\]x and www\\[.\\]e\\[.\\]x"
+    )
 
 
 def test_an_unfinished_case_shows_what_was_gathered(tmp_path: Path) -> None:
