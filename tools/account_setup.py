@@ -97,7 +97,7 @@ def script(account: Account) -> str:
     check(account)
     here = Path(__file__).parent
     files = [
-        (HELPER, "0755", here.parent / "deploy/leadline-svc"),
+        (HELPER, "0755", here / "leadline-svc"),
         (f"{LIBRARY}/transaction.sh", "0644", here / "transaction.sh"),
         (f"{LIBRARY}/transaction_enter.sh", "0644", here / "transaction_enter.sh"),
     ]

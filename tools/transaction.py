@@ -108,7 +108,7 @@ def entry() -> str:
 def helper_version() -> str:
     """Return what the helper's ``version`` prints when all its parts are the ones that came with us."""
     here = Path(__file__).parent
-    parts = [here.parent / "deploy/leadline-svc", here / "transaction.sh", here / "transaction_enter.sh"]
+    parts = [here / name for name in ("leadline-svc", "transaction.sh", "transaction_enter.sh")]
     return " ".join(["leadline-svc 1", *(hashlib.sha256(part.read_bytes()).hexdigest() for part in parts)])
 
 
