@@ -22,7 +22,7 @@ from agent.errors import LeadlineError
 from agent.events import ActionStarted, ApprovalVoided
 from agent.roles import Person, at_terminal
 from tests.approval_parts import ANA, BO, ROOT, asked, by, resumed, settings, the_one
-from tests.scripted_parts import make_settings
+from tests.scripted_parts import LocalHost, make_settings
 from tests.trial_parts import FileHost
 
 HERE = Path(__file__).parent
@@ -226,6 +226,26 @@ async def test_a_message_takes_back_what_another_process_approved(tmp_path: Path
     assert service.calls == []
     with pytest.raises(ApprovalRefused):
         decide(settings(tmp_path), by(BO, record))
+
+
+async def test_another_host_key_voids_what_was_approved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = await asked(tmp_path)
+    decide(settings(tmp_path), by(BO, record))
+    real = LocalHost.__init__
+
+    def other(host: LocalHost, name: str = "here") -> None:
+        real(host, name)
+        host.key_fingerprint = "SHA256:another"
+
+    monkeypatch.setattr(LocalHost, "__init__", other)
+    session = await resumed(tmp_path)
+    whys = [event.why for event in session.events if isinstance(event, ApprovalVoided)]
+    assert whys == ["the host shows another key than the plan was made for"]
+    assert ApprovalStore(tmp_path).get(record.id).state == "voided"
+    assert the_one(tmp_path).host_key == "SHA256:another" and the_one(tmp_path).state == "waiting"
+    assert FileHost(tmp_path / "host.json").read()["restarts"] == 0
 
 
 def edited(edit: Callable[[dict[str, Any]], None]) -> Callable[[Path, ApprovalRecord], None]:
