@@ -238,6 +238,7 @@ async def test_hostile_names_and_bytes_do_not_break_the_reading(tmp_path: Path) 
     assert broken["matches"][0]["verdict"] == "unknown"
 
 
+@pytest.mark.threat(8)
 async def test_what_may_not_be_read_is_refused_or_named(tmp_path: Path) -> None:
     call = Calls(tmp_path)
     (tmp_path / "fifo").touch()

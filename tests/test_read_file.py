@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -156,7 +157,11 @@ async def test_a_range_of_a_huge_file_is_read_and_says_it_is_a_part(tmp_path: Pa
         await call(path=str(path), start=70_000)
 
 
-async def test_what_is_no_text_file_is_refused_at_once(tmp_path: Path) -> None:
+@pytest.mark.threat(8)
+async def test_what_is_no_text_file_is_refused_at_once(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    record_property("cases", 14)
     os.mkfifo(tmp_path / "fifo")
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(str(tmp_path / "socket"))

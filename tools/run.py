@@ -22,7 +22,12 @@ if TYPE_CHECKING:
 _STDERR_CHARS = 2000
 _LINE_CHARS = 2000
 _FRAME_CHARS = 1200
-_REAL_PATHS = 'for f; do readlink -f -- "$f" || echo; done'
+_REAL_PATHS = (
+    'for f; do readlink -f -- "$f" || echo; '
+    'if [ -p "$f" ]; then echo "a FIFO"; elif [ -S "$f" ]; then echo "a socket"; '
+    'elif [ -b "$f" ] || [ -c "$f" ]; then echo "a device"; else echo; fi; done'
+)
+"""Prints two lines for each path: where it really leads, and what it is when it is no file to read."""
 _RANGE = re.compile(r"([0-9]+)(?:,[0-9]+)?p")
 
 
@@ -81,12 +86,14 @@ async def _check_links(host: Host, enter: list[str], decision: Decision) -> None
         [*enter, "sh", "-c", _REAL_PATHS, "sh", *decision.reads], timeout_s=10, retry=True
     )
     _check_entered(enter, result)
-    real = result.stdout.data.decode("utf-8", "surrogateescape").split("\n")[:-1]
-    if not result.ok or len(real) != len(decision.reads):
+    lines = result.stdout.data.decode("utf-8", "surrogateescape").split("\n")[:-1]
+    if not result.ok or len(lines) != 2 * len(decision.reads):
         raise ToolError(f"on {host.name} it could not be told where the paths of this command lead")
-    for path, target in zip(decision.reads, real, strict=True):
-        why = None
-        if target:
+    for path, target, special in zip(decision.reads, lines[::2], lines[1::2], strict=True):
+        why = f"{target}, which is {special}, no regular file" if special else None
+        if target == "/dev/null":
+            why = None
+        if target and why is None:
             why = tree_denied(target) if path in decision.trees else read_denied(target)
         if why:
             raise ToolError(f"refused: {path} leads to {printable(why)}")
