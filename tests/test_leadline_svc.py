@@ -134,8 +134,10 @@ def canonical(plan: dict[str, Any]) -> bytes:
 def test_a_plan_as_planning_makes_it_gives_the_same_program(setting: str, value: str | None) -> None:
     plan = plan_of(setting, value)
     header = checked(plan.canonical(), digest=plan.digest())
-    names = ("plan_id", "unit", "port", "digest", "plan_json", "preimage", "dropin", "dropin_text")
-    names += ("rollback_after", "readiness", "restarts_needed", "expires", "undoes")
+    names = [
+        *("plan_id", "unit", "port", "digest", "plan_json", "preimage", "dropin", "dropin_text"),
+        *("rollback_after", "readiness", "restarts_needed", "expires", "undoes"),
+    ]
     script = 'printf "%s\\0" ' + " ".join(f'"${name}"' for name in names)
     ours = program(plan)[: -len((FILE.parent.parent / "tools/transaction.sh").read_bytes())]
     made = [
