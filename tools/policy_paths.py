@@ -16,9 +16,12 @@ _DENIED: Final[tuple[tuple[str, str], ...]] = (
     (r"(?:.*/)?id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?", "is a private key"),
     (r"(?:.*/)?[^/]+\.(?:key|p12|pfx|jks|kdbx|ppk|keytab|gpg)", "may be a private key"),
     (
-        _HOME + r"\.(?:aws|azure|gnupg|kube|config/gcloud|config/gh|password-store)(?:/.*)?",
+        _HOME
+        + r"\.(?:aws|azure|gnupg|kube|oci|terraform\.d|config/(?:gcloud|gh|rclone|op|sops)|password-store)"
+        r"(?:/.*)?",
         "holds credentials",
     ),
+    (_HOME + r"(?:application_default_credentials|service[_-]account[^/]*)\.json", "holds credentials"),
     (
         _HOME + r"[._](?:netrc|pgpass|my\.cnf|git-credentials|npmrc|pypirc|vault-token|boto|s3cfg)",
         "holds credentials",
