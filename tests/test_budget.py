@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from agent.budget import Budget, Limits
 from agent.errors import ExitCode
 from agent.events import Resumed, SystemNote, ToolFinished, TurnTaken, UserMessage
 from agent.session import Session
-from agent.state import Usage
+from agent.state import AssistantTurn, Message, Usage
 from tests.scripted_parts import TOOLS, again, begin, call, conclusion, run, turn
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -37,6 +38,8 @@ def test_time_between_runs_and_before_a_person_speaks_is_free() -> None:
     assert budget.spent(after(90_045)) == "60 of 60 seconds"
 
 
+@pytest.mark.threat(12)
+@pytest.mark.threat(12)
 @pytest.mark.parametrize(
     ("usage", "says"),
     [
@@ -52,6 +55,7 @@ def test_each_limit_is_kept(usage: Usage, says: str | None) -> None:
     assert budget.spent(after(0)) == says
 
 
+@pytest.mark.threat(12)
 def test_one_turn_beyond_the_limit_is_for_the_conclusion() -> None:
     budget = Budget(LIMITS)
     for number in range(5):
@@ -66,6 +70,7 @@ def offered(session: Session) -> list[list[str]]:
     return offers
 
 
+@pytest.mark.threat(12)
 async def test_the_last_turn_may_only_conclude(tmp_path: Path) -> None:
     look = turn(call("look"))
     session = begin(tmp_path, [look, look, turn(conclusion(outcome="inconclusive"))], max_turns=2)
@@ -76,6 +81,8 @@ async def test_the_last_turn_may_only_conclude(tmp_path: Path) -> None:
     assert session.ended is not None and session.ended.summary == "Graphs are off."
 
 
+@pytest.mark.threat(12)
+@pytest.mark.threat(12)
 async def test_a_model_that_goes_on_is_stopped(tmp_path: Path) -> None:
     session = begin(tmp_path, [turn(call("look"))], max_turns=2)
     await run(session)
@@ -86,6 +93,8 @@ async def test_a_model_that_goes_on_is_stopped(tmp_path: Path) -> None:
     assert "only `conclude`" in results[-1].view
 
 
+@pytest.mark.threat(12)
+@pytest.mark.threat(12)
 @pytest.mark.parametrize(
     ("limit", "says"),
     [
@@ -110,3 +119,51 @@ async def test_a_spent_thread_goes_on_with_a_larger_budget(tmp_path: Path) -> No
     await run(more, "go on")
     assert more.ended is not None and more.ended.summary == "Graphs are off."
     assert more.exit_code is ExitCode.DONE
+
+
+@pytest.mark.threat(12)
+@pytest.mark.parametrize(
+    ("limit", "most"),
+    [
+        ({"max_turns": 3}, 4),
+        ({"max_turns": 10**6, "max_tokens": 95}, 4),
+        ({"max_turns": 10**6, "max_cost_usd": 1.0}, 4),
+        ({"max_turns": 10**6, "max_wall_s": 0.6}, 100),
+    ],
+)
+async def test_a_model_that_never_ends_is_ended_by_each_budget_alone(
+    tmp_path: Path, limit: dict[str, Any], most: int
+) -> None:
+    """It looks, thinks up hypotheses, says nothing, and never concludes, in ever new ways."""
+    asked = [0]
+
+    def endless(messages: Sequence[Message]) -> AssistantTurn:
+        asked[0] += 1
+        calls = [call("look", text=f"{asked[0]}.{number}") for number in range(asked[0] % 3)]
+        return turn(*(calls or [call("nonsense")]), tokens=30, cost_usd=0.3)
+
+    session = begin(tmp_path, [endless], **limit)
+    await run(session)
+    assert session.ended is not None and session.ended.outcome == "inconclusive"
+    assert session.exit_code is ExitCode.BUDGET and asked[0] <= most
+    turns = [event for event in session.events if isinstance(event, TurnTaken) and event.turn > 0]
+    assert len(turns) == asked[0]
+
+
+@pytest.mark.threat(12)
+async def test_a_model_that_only_talks_is_ended_too(tmp_path: Path) -> None:
+    session = begin(tmp_path, [turn(text="One moment, I am thinking.")], max_turns=10**6)
+    await run(session)
+    assert session.ended is not None and session.ended.outcome == "inconclusive"
+    assert sum(isinstance(event, TurnTaken) and event.turn > 0 for event in session.events) == 2
+
+
+@pytest.mark.threat(12)
+async def test_a_resumed_thread_has_no_new_budget(tmp_path: Path) -> None:
+    session = begin(tmp_path, [turn(call("look"))], max_turns=2)
+    await run(session)
+    for _ in range(3):
+        more = again(tmp_path, [turn(call("look"))], session.thread, max_turns=2)
+        await run(more, "go on")
+        assert more.exit_code is ExitCode.BUDGET
+    assert sum(isinstance(event, TurnTaken) and event.turn > 0 for event in more.events) == 3

@@ -90,6 +90,7 @@ async def test_resumes_without_its_checkpoints(tmp_path: Path) -> None:
     await ends_well(tmp_path, "one")
 
 
+@pytest.mark.threat(17)
 async def test_resumes_when_the_checkpoint_is_ahead_of_the_transcript(tmp_path: Path) -> None:
     session = await cut_short(tmp_path, "one")
     path = session.folder / "transcript.jsonl"
@@ -133,6 +134,8 @@ def poison(path: Path, canary: Path) -> None:
     assert rows
 
 
+@pytest.mark.threat(17)
+@pytest.mark.threat(17)
 async def test_a_hostile_checkpoint_runs_nothing(tmp_path: Path) -> None:
     session = await cut_short(tmp_path, "one")
     poison(session.folder / "checkpoints.sqlite", tmp_path / "canary")
@@ -140,6 +143,7 @@ async def test_a_hostile_checkpoint_runs_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "canary").exists()
 
 
+@pytest.mark.threat(17)
 async def test_a_damaged_checkpoint_store_is_set_aside(tmp_path: Path) -> None:
     session = await cut_short(tmp_path, "one")
     (session.folder / "checkpoints.sqlite").write_bytes(b"\0garbage" * 1000)
