@@ -39,7 +39,6 @@ def test_time_between_runs_and_before_a_person_speaks_is_free() -> None:
 
 
 @pytest.mark.threat(12)
-@pytest.mark.threat(12)
 @pytest.mark.parametrize(
     ("usage", "says"),
     [
@@ -82,7 +81,6 @@ async def test_the_last_turn_may_only_conclude(tmp_path: Path) -> None:
 
 
 @pytest.mark.threat(12)
-@pytest.mark.threat(12)
 async def test_a_model_that_goes_on_is_stopped(tmp_path: Path) -> None:
     session = begin(tmp_path, [turn(call("look"))], max_turns=2)
     await run(session)
@@ -93,7 +91,6 @@ async def test_a_model_that_goes_on_is_stopped(tmp_path: Path) -> None:
     assert "only `conclude`" in results[-1].view
 
 
-@pytest.mark.threat(12)
 @pytest.mark.threat(12)
 @pytest.mark.parametrize(
     ("limit", "says"),

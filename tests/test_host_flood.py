@@ -29,7 +29,6 @@ def seconds() -> str:
 
 
 @pytest.mark.threat(11)
-@pytest.mark.threat(11)
 async def test_a_flood_is_stopped_and_told(host: CommandHost) -> None:
     result = await host.exec(["yes", "flood"], max_bytes=100_000)
     assert (result.outcome, result.truncated) == ("signaled", True)
@@ -41,7 +40,6 @@ async def test_a_flood_is_stopped_and_told(host: CommandHost) -> None:
 
 
 @pytest.mark.threat(11)
-@pytest.mark.threat(11)
 async def test_a_flood_on_stderr_is_stopped_too(host: CommandHost) -> None:
     result = await host.exec(["sh", "-c", "yes >&2"], max_bytes=100_000)
     assert result.truncated
@@ -49,7 +47,6 @@ async def test_a_flood_on_stderr_is_stopped_too(host: CommandHost) -> None:
     assert len(result.stderr.head) + len(result.stderr.tail) == 100_000
 
 
-@pytest.mark.threat(11)
 @pytest.mark.threat(11)
 async def test_one_line_of_a_gigabyte(host: CommandHost) -> None:
     result = await host.exec(["head", "-c", "1000000000", "/dev/zero"], max_bytes=1 << 20)

@@ -135,7 +135,6 @@ def poison(path: Path, canary: Path) -> None:
 
 
 @pytest.mark.threat(17)
-@pytest.mark.threat(17)
 async def test_a_hostile_checkpoint_runs_nothing(tmp_path: Path) -> None:
     session = await cut_short(tmp_path, "one")
     poison(session.folder / "checkpoints.sqlite", tmp_path / "canary")
