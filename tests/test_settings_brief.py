@@ -267,3 +267,27 @@ def test_the_line_that_copies_a_setting_stands_before_those_that_read_the_copy()
         "self.overlap = not server_args.off",
         "if self.overlap:",
     ]
+
+
+@pytest.mark.parametrize(
+    ("guard", "since", "claimed"),
+    [
+        ("if self.a:", {"a": False}, True),
+        ("elif ( self.a or self.b == 'x'", {"a": False, "b": "y"}, True),
+        ("if self.a and slow():", {"a": False}, True),
+        ("if self.a or slow():", {"a": False}, False),
+        ("if get_args().a:", {"a": False}, False),
+        ("if self.model.deep.a:", {"a": False}, False),
+        ("if self.a:  # (why not", {"a": False}, True),
+        ("if self.a in [1, 2]:", {"a": 3}, True),
+        ("if self.a !:", {"a": 3}, False),
+    ],
+)
+def test_only_a_guard_that_its_values_decide_is_claimed(
+    guard: str, since: dict[str, Any], *, claimed: bool
+) -> None:
+    row = {"at": "t2.1:20", "guard_at": "t2.1:18", "guard": guard, "since": since}
+    group = {"result": "cannot fire", "text": "self.off = True", "rows": [row]}
+    view = {"settings": {"off": {"assigned": [group]}}, "artifacts": HANDLES}
+    made = list(guards(facts_of(), "off", [as_search(view, facts_of())], [], {"false"}))
+    assert bool(made) is claimed

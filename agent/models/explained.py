@@ -5,16 +5,17 @@ So everything that explains, claims and proposes works on one form, whichever to
 
 from __future__ import annotations
 
+import ast
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from agent.guard_claims import truth
 from agent.models.views import Facts, View, rows
 
 _VERDICTS = {"fires": "true", "cannot fire": "false"}
-_OWNERS = ("self", "cls", "args", "server_args", "config", "model_config", "cfg", "options", "params")
-"""Objects whose attributes the verifier takes for settings."""
+_KEYWORD = re.compile(r"^(?:if|elif|while|assert)\b")
 
 
 def answered(view: View) -> set[str]:
@@ -91,7 +92,7 @@ def _guard(one: View, group: View, view: View, facts: Facts) -> dict[str, Any]:
         "verdict": str(one.get("verdict") or _VERDICTS.get(str(group.get("result")), "unknown")),
         "because": because or str(one.get("because", "")),
         "decided_by": [fact for fact in decided_by if fact],
-        "unproven": not given or not all(decided_by) or not all(_named(name, source) for name in given),
+        "unproven": not given or not all(decided_by) or not _decided(source, given),
         "of": str(one.get("of", "")),
     }
 
@@ -114,8 +115,15 @@ def _fact(name: str, value: Any, view: View, facts: Facts) -> dict[str, Any]:
     return fact if handle else {}
 
 
-def _named(name: str, source: str) -> bool:
-    return re.search(rf"\b(?:{'|'.join(_OWNERS)})\.{re.escape(name)}\b", source) is not None
+def _decided(source: str, given: Mapping[str, Any]) -> bool:
+    """Tell whether the values decide a guard by themselves, as the verifier will judge it."""
+    text = _KEYWORD.sub("", source.partition("  #")[0]).rstrip(": ")
+    text += ")" * (text.count("(") - text.count(")"))
+    try:
+        node = ast.parse(f"({text})", mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return truth(node, given) is not None
 
 
 def _parts(place: str) -> tuple[str, int, int]:
