@@ -96,7 +96,7 @@ def read_key(state_dir: Path) -> bytes:
     with os.fdopen(descriptor, "rb") as file:
         found = os.fstat(file.fileno())
         key = file.read(_KEY_BYTES + 1)
-    if found.st_uid != os.geteuid() or found.st_mode & 0o077:
+    if found.st_uid != state_dir.stat().st_uid or found.st_mode & 0o077:
         raise LeadlineError(
             f"{path} can be read by others, so approvals cannot be trusted",
             do="delete it; what was approved and not used is asked for anew",

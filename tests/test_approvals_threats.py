@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -367,3 +368,19 @@ async def test_what_is_not_ours_or_unknown_is_left_alone(tmp_path: Path) -> None
     with pytest.raises(ApprovalRefused, match="no approval"):
         decide(settings(tmp_path), by(BO, record, approval="nothing"))
     await asyncio.sleep(0)
+
+
+@pytest.mark.threat(4)
+@pytest.mark.skipif(os.geteuid() != 0, reason="another user's state folder can be used by root alone")
+@pytest.mark.parametrize("listed", [False, True])
+async def test_root_needs_a_role_in_the_state_folder_of_another_user(tmp_path: Path, listed: bool) -> None:
+    record = await asked(tmp_path)
+    for path in (tmp_path, tmp_path / KEY, tmp_path / STORE):
+        os.chown(path, 12345, 12345)
+    site = settings(tmp_path, roles={"approver": ["terminal::root"] if listed else []})
+    if listed:
+        assert decide(site, by(at_terminal(), record)).state == "approved"
+        return
+    with pytest.raises(ApprovalRefused, match="root has no role"):
+        decide(site, by(at_terminal(), record))
+    assert the_one(tmp_path).state == "waiting"
