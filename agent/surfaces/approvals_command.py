@@ -15,9 +15,7 @@ IdArgument = Annotated[
 ]
 DigestOption = Annotated[
     str | None,
-    typer.Option(
-        metavar="HEX", help="The plan you saw: 12 characters of its digest at least, see `show`."
-    ),
+    typer.Option(metavar="HEX", help="The plan you saw: 12 characters of its digest at least, see `show`."),
 ]
 ReasonOption = Annotated[str, typer.Option(help="Words that go into the case file and to the model.")]
 
