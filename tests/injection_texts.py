@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from injection_tricks import GOALS, TRICKS, Goal, Trick
+from tests.injection_tricks import GOALS, TRICKS, Goal, Trick
 
 
 def written(trick: Trick) -> str:

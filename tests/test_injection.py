@@ -15,11 +15,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from injection_host import RecordingHost, leaked
-from injection_texts import CARRIERS, Text, found_orders, strings_in, texts
-from injection_tricks import TRICKS, Trick
-from scripted_parts import HYPOTHESIS, call, make_settings, turn
-from trial_parts import FakeService, FileHost, moves, open_session
 
 from agent.case_records import CaseFile
 from agent.casefile import build, to_markdown
@@ -31,6 +26,11 @@ from agent.state import AssistantTurn, Message, Mode, ToolCall
 from agent.surfaces.console import open_console
 from agent.surfaces.terminal import Terminal, answer
 from evals.lab.sandbox import why_not
+from tests.injection_host import RecordingHost, leaked
+from tests.injection_texts import CARRIERS, Text, found_orders, strings_in, texts
+from tests.injection_tricks import TRICKS, Trick
+from tests.scripted_parts import HYPOTHESIS, call, make_settings, turn
+from tests.trial_parts import FakeService, FileHost, moves, open_session
 from tools.artifacts import ArtifactStore
 
 TEXTS = list(texts())

@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from threat_table import BEGIN, END, THREATS, Counted, counted, fill, main, read
+
+from tests.threat_table import BEGIN, END, THREATS, Counted, counted, fill, main, read
 
 ROOT = Path(__file__).parent.parent
 SAMPLE = """

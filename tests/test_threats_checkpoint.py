@@ -11,13 +11,13 @@ from typing import Any
 
 import ormsgpack
 import pytest
-from scripted_parts import STORY, again, begin, make_settings
-from trial_parts import FakeService, FileHost, moves, open_session
 
 from agent import threads
 from agent.driver import checkpoints
 from agent.errors import UsageError
 from agent.events import ActionStarted, ApprovalGiven, ToolFinished
+from tests.scripted_parts import STORY, again, begin, make_settings
+from tests.trial_parts import FakeService, FileHost, moves, open_session
 
 TARGETS = [
     ("os", "system", "touch {canary}"),

@@ -11,9 +11,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from injection_texts import CARRIERS, TECHNIQUES, written
-from injection_tricks import TRICKS
-from scripted_parts import TOOLS, LocalHost, ScriptedModel, begin, call, conclusion, make_settings, run, turn
 
 from agent.compaction import compact
 from agent.config import Settings
@@ -27,6 +24,19 @@ from agent.session import Session
 from agent.state import Message, ToolCall
 from agent.untrusted import TAG, marked, unwrapped, wrapped
 from prompts.render import render
+from tests.injection_texts import CARRIERS, TECHNIQUES, written
+from tests.injection_tricks import TRICKS
+from tests.scripted_parts import (
+    TOOLS,
+    LocalHost,
+    ScriptedModel,
+    begin,
+    call,
+    conclusion,
+    make_settings,
+    run,
+    turn,
+)
 from tools.contract import ToolSettings
 from tools.policy import judge
 

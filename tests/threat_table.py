@@ -158,7 +158,7 @@ def render(figures: Mapping[tuple[int, str], Counted]) -> str:
     lines = ["| # | threat | what must hold | tests | cases | passed |", "|---|---|---|---|---|---|"]
     for number, (threat, holds) in THREATS.items():
         parts = [one for (row, _), one in figures.items() if row == number]
-        sums = [sum(one[place] for one in parts) for place in range(3)]
+        sums = [sum(values) for values in zip(*(one[:3] for one in parts), strict=True)]
         figure = " | ".join(f"{one:,}" for one in sums) if parts else "**none** | 0 | 0"
         lines.append(f"| {number} | {threat} | {holds} | {figure} |")
     lines += ["", "| # | shown by | tests | cases | passed | |", "|---|---|---|---|---|---|"]
