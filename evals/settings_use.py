@@ -47,6 +47,9 @@ CASES: Final = (
     "launcher-eager-glm",
     "speculative-admission",
     "eager-needed-sm120",
+    "depth-outputs",
+    "prefill-server",
+    "radix-off-on-purpose",
 )
 """Cases in which the built-in model reads source."""
 DOCUMENT: Final = Path(__file__).parents[1] / "docs" / "settings.md"
