@@ -56,7 +56,8 @@ async def _saver(folder: Path, *, lasting: bool) -> AsyncIterator[BaseCheckpoint
         yield InMemorySaver()
         return
     path = folder / "checkpoints.sqlite"
-    _set_aside_if_damaged(path)
+    if _is_damaged(path) or not await _is_readable(path, folder.name):
+        _set_aside(path)
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
     async with checkpoints(path) as saver:
         yield saver
@@ -72,20 +73,47 @@ async def checkpoints(path: Path) -> AsyncIterator[AsyncSqliteSaver]:
     async with aiosqlite.connect(path) as connection:
         await connection.execute("pragma journal_mode = wal")
         await connection.execute("pragma synchronous = normal")
-        yield AsyncSqliteSaver(connection, serde=JsonPlusSerializer(allowed_msgpack_modules=None))
+        yield AsyncSqliteSaver(connection, serde=PlainSerializer(allowed_msgpack_modules=None))
 
 
-def _set_aside_if_damaged(path: Path) -> None:
-    """Move a file away that is no database: the transcript alone is enough to go on."""
+class PlainSerializer(JsonPlusSerializer):
+    """Read back what we write, which is plain values in msgpack, and refuse every other form."""
+
+    def loads_typed(self, data: tuple[str, bytes]) -> Any:
+        """Return a stored value; raise `ValueError` for one in a form that we never write."""
+        if data[0] not in ("msgpack", "null", "bytes"):
+            raise ValueError(f"a checkpoint holds {data[0]!r}, which is never written here")
+        return super().loads_typed(data)
+
+
+def _is_damaged(path: Path) -> bool:
     if not path.exists():
-        return
+        return False
     try:
         with closing(sqlite3.connect(path)) as connection:
             connection.execute("select count(*) from sqlite_master").fetchone()
     except sqlite3.DatabaseError:
-        path.replace(path.with_suffix(".damaged"))
-        for journal in path.parent.glob(f"{path.name}-*"):
-            journal.unlink()
+        return True
+    return False
+
+
+async def _is_readable(path: Path, thread: str) -> bool:
+    """Tell whether the last checkpoint of a thread can be read; what it holds is looked at later."""
+    if not path.exists():
+        return True
+    try:
+        async with checkpoints(path) as saver:
+            found = await build(saver).aget_state({"configurable": {"thread_id": thread}})
+            return found.metadata is None or isinstance(found.metadata.get("step"), int)
+    except (ValueError, TypeError, LookupError, AttributeError, sqlite3.DatabaseError):
+        return False
+
+
+def _set_aside(path: Path) -> None:
+    """Move a file away that cannot be used: the transcript alone is enough to go on."""
+    path.replace(path.with_suffix(".damaged"))
+    for journal in path.parent.glob(f"{path.name}-*"):
+        journal.unlink()
 
 
 async def _entry(
