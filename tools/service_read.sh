@@ -56,7 +56,9 @@ else
     wget -q -T 5 -O - "http://127.0.0.1:$port/metrics"
 fi 2>/dev/null | grep -E '^(sglang:num_(running|queue)_reqs|vllm:num_requests_(running|waiting))[ {]' | head -n 200
 section journal
-journalctl -u "$unit" -q -o short-unix --no-pager -n 50000 2>/dev/null |
+log() { journalctl -u "$unit" -q -o short-unix --no-pager -n 50000 2>/dev/null; }
+through() { sudo -n /usr/local/sbin/leadline-svc journal "$unit" 50000 '' '' unix 2>/dev/null </dev/null; }
+if [ "$(id -u)" != 0 ] && [ -x /usr/local/sbin/leadline-svc ]; then through || log; else log; fi |
     grep -a -E 'systemd\[1\]: (Started|Starting) |The server is fired up and ready to roll|Application startup complete' |
     tail -n 60
 section containers
