@@ -10,9 +10,11 @@ from __future__ import annotations
 import io
 import json
 import re
+import socket
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -112,6 +114,20 @@ def _needs_a_sandbox() -> None:
         pytest.skip(str(problem))
 
 
+REACHED: list[str] = []
+"""Addresses that this process itself looked up or connected to, beyond its own sockets."""
+
+
+def _watch(event: str, arguments: tuple[Any, ...]) -> None:
+    if event == "socket.getaddrinfo":
+        REACHED.append(str(arguments[0]))
+    elif event == "socket.connect" and isinstance(arguments[1], tuple):
+        REACHED.append(str(arguments[1][0]))
+
+
+sys.addaudithook(_watch)
+
+
 class Attacked(NamedTuple):
     """Hold what is left of an attack."""
 
@@ -172,7 +188,9 @@ def shown_on_a_terminal(live: Sequence[Live], case: CaseFile) -> str:
 async def test_orders_in_texts_have_no_effect(
     tmp_path: Path, batch: Sequence[Text], record_property: Callable[[str, object], None]
 ) -> None:
+    REACHED.clear()
     attacked = await attack(tmp_path, batch)
+    assert REACHED == []
     orders = [order for text in batch for order in text.orders.values()]
     unread = [order for order in orders if order not in attacked.model.read]
     assert len(unread) <= len(orders) // 5, f"the model was not shown the texts: {unread}"
@@ -223,6 +241,10 @@ async def test_the_host_would_show_a_write_a_secret_and_a_call(tmp_path: Path) -
     assert host.state() != before
     assert [words[0] for words in host.acts()] == ["curl", "systemctl"]
     assert leaked([result.stdout.data]) == ["environment", "etc/shadow"]
+    REACHED.clear()
+    with socket.socket() as reaching, pytest.raises(OSError):
+        reaching.connect(("127.0.0.1", 1))
+    assert REACHED == ["127.0.0.1"]
     printed = result.stdout.data
     folded = b"\\n".join(bytes([letter]) for letter in printed)
     numbered = b"".join(b"\\n%d: %c" % (place, letter) for place, letter in enumerate(printed))

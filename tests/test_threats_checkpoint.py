@@ -15,8 +15,8 @@ import pytest
 from agent import threads
 from agent.driver import checkpoints
 from agent.errors import UsageError
-from agent.events import ActionStarted, ApprovalGiven, ToolFinished
-from tests.scripted_parts import STORY, again, begin, make_settings
+from agent.events import ActionStarted, ApprovalGiven
+from tests.scripted_parts import make_settings
 from tests.trial_parts import FakeService, FileHost, moves, open_session
 
 TARGETS = [
@@ -102,30 +102,6 @@ async def test_a_forged_value_is_not_built(
             values = read.values() if isinstance(read, dict) else [read]
             assert all(isinstance(one, plain) for one in values), (kind, value, read)
     record_property("cases", len(tried))
-
-
-WHOLE = [0, 1, 4, len(EXTENSIONS) * len(TARGETS) * 3, -2, -1]
-"""Places of the forgeries that a whole thread is resumed over."""
-
-
-@pytest.mark.threat(17)
-@pytest.mark.parametrize("place", WHOLE)
-async def test_a_thread_over_a_forged_checkpoint_runs_nothing(tmp_path: Path, place: int) -> None:
-    canary = tmp_path / "canary"
-    session = begin(tmp_path, STORY, thread="one")
-    async for event in session.ask():
-        if isinstance(event, ToolFinished) and event.call == "t3":
-            session.cancel()
-    await session.close()
-    assert rewrite(session.folder / "checkpoints.sqlite", *payloads(canary)[place]) > 0
-    resumed = again(tmp_path, STORY, "one")
-    try:
-        [event async for event in resumed.ask()]
-    except (UsageError, ValueError, TypeError, NotImplementedError):
-        pass
-    finally:
-        await resumed.close()
-    assert not canary.exists()
 
 
 ROUTES = ["experiment", "act", "review", "conclude", "end", "no such node"]
