@@ -14,8 +14,7 @@ import pwd
 import shlex
 import sys
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -114,12 +113,6 @@ class Audit:
             duration_s=round(result.duration_s, 3),
             detail=result.detail,
         )
-
-    @contextmanager
-    def waiting(self) -> Iterator[None]:
-        """Hold the chain for the time of the block, for tests of what waits."""
-        with self._opened().locked():
-            yield
 
     def close(self) -> None:
         """Close the files."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from agent import audit_files
 from agent.audit import Audit
 from agent.audit_files import CURRENT
 from agent.audit_settings import AuditSettings
@@ -50,7 +50,7 @@ def rewrite(folder: Path, new: list[bytes]) -> None:
 def die_at(point: str, side: str, nth: int) -> None:
     """Let this process kill itself before or after the n-th call of a kind that the audit makes."""
     left = [nth]
-    module: Any = audit_files.fcntl if point == "flock" else audit_files.os
+    module: Any = fcntl if point == "flock" else os
     real: Callable[..., Any] = getattr(module, point)
 
     def call(*args: Any) -> Any:
