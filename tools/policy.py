@@ -17,7 +17,7 @@ from tools.policy_examples import problem_of_limit, problem_of_rule
 from tools.policy_load import Limit, Policy, PolicyError, shipped, site_bytes, with_site
 from tools.policy_parse import Stage, Unreadable, parse
 from tools.policy_paths import read_denied, tree_denied
-from tools.policy_rules import Judgement, Rule, Unlisted
+from tools.policy_rules import Judgement, Rule, Unlisted, compiled
 from tools.policy_settings import PolicySettings
 
 __all__ = ["Decision", "judge", "policy_digest", "policy_in_force", "read_denied", "tree_denied"]
@@ -119,7 +119,7 @@ def _judge_stage(policy: Policy, judgement: Judgement, stage: Stage) -> Rule:
 
 
 def _holds_back(limit: Limit, args: Sequence[str]) -> bool:
-    return not limit.when or any(re.fullmatch(pattern, arg) for pattern in limit.when for arg in args)
+    return not limit.when or any(compiled(pattern).fullmatch(arg) for pattern in limit.when for arg in args)
 
 
 def _prove(policy: Policy, name: str) -> None:

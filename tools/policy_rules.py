@@ -79,15 +79,21 @@ KINDS: Final = frozenset({*_PATTERNS, "read", "tree", "name"})
 """Kinds of values by name; any other is ``/a pattern/``."""
 
 
+@lru_cache(maxsize=4096)
+def compiled(pattern: str) -> re.Pattern[str]:
+    """Return a pattern ready for use; the rules hold more than `re` remembers."""
+    return re.compile(pattern)
+
+
 @lru_cache(maxsize=1024)
 def _pattern(kind: str) -> re.Pattern[str]:
     if len(kind) > 1 and kind[0] == kind[-1] == "/":
-        return re.compile(kind[1:-1])
+        return compiled(kind[1:-1])
     return _PATTERNS[kind]
 
 
 def _matches(patterns: Sequence[str], text: str) -> bool:
-    return any(re.fullmatch(pattern, text) for pattern in patterns)
+    return any(compiled(pattern).fullmatch(text) for pattern in patterns)
 
 
 def _count_fits(rule: Rule, values: Sequence[str]) -> bool:
@@ -98,14 +104,16 @@ def _check_shape(rule: Rule, args: Sequence[str]) -> None:
     """Check what concerns the arguments of a ``words`` command together."""
     if not _count_fits(rule, args):
         raise Unlisted("the number of arguments is not the expected one")
-    if rule.leading and not (args and re.fullmatch(rule.leading, args[0])):
+    if rule.leading and not (args and compiled(rule.leading).fullmatch(args[0])):
         raise Unlisted(f"{args[0] if args else 'nothing'} is not known to only read")
-    if rule.trailing and not (args and re.fullmatch(rule.trailing, args[-1])):
+    if rule.trailing and not (args and compiled(rule.trailing).fullmatch(args[-1])):
         raise Unlisted(f"{args[-1] if args else 'nothing'} is not expected last")
-    if any(not any(re.fullmatch(pattern, arg) for arg in args) for pattern in rule.requires):
+    if any(not any(compiled(pattern).fullmatch(arg) for arg in args) for pattern in rule.requires):
         raise Unlisted("without a bound it does not end")
     for one, other in rule.conflicts.items():
-        if any(re.fullmatch(one, arg) for arg in args) and any(re.fullmatch(other, arg) for arg in args):
+        if any(compiled(one).fullmatch(arg) for arg in args) and any(
+            compiled(other).fullmatch(arg) for arg in args
+        ):
             raise Unlisted("these options do not go together")
 
 
@@ -145,7 +153,7 @@ class Judgement:
         try:
             self._judge(rule, args)
         except Unlisted as problem:
-            dangerous = any(re.fullmatch(pattern, arg) for pattern in rule.danger for arg in args)
+            dangerous = any(compiled(pattern).fullmatch(arg) for pattern in rule.danger for arg in args)
             why = f"{problem}; {rule.hint}" if rule.hint else str(problem)
             raise Unlisted(why, dangerous=problem.dangerous or dangerous) from None
 
