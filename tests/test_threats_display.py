@@ -72,8 +72,8 @@ PLACES = (
 class Recorder:
     """Be a host that runs nothing and writes down what it was given."""
 
-    name = "here"
-    key_fingerprint = None
+    name: str = "here"
+    key_fingerprint: str | None = None
 
     def __init__(self) -> None:
         self.given: list[tuple[str, ...]] = []
