@@ -46,15 +46,25 @@ async def plan_of(host: Host, request: ChangeRequest, port: int, minimum_s: floa
     return await service.make_plan(host, request, port=port, now=datetime.now(UTC), minimum_s=minimum_s)
 
 
+async def starts(host: Host, unit: str) -> int:
+    """Return how often systemd has started a unit since the host booted, by its own journal."""
+    script = f"journalctl -b -u {unit} -o cat --no-pager | grep -c '^Started '"
+    result = await host.exec(["sh", "-c", script])
+    return int(result.stdout.data)
+
+
 def change(unit: str, setting: str, old: str | None, new: str | None) -> ChangeRequest:
     """Return a request."""
     return ChangeRequest(unit=unit, setting=setting, from_value=old, to_value=new)
 
 
-async def until(host: Host, plan: ChangePlan, *states: ChangeState, limit_s: float = 40.0) -> ChangeStatus:
-    """Wait until a plan stands as one of ``states``."""
+async def until(
+    host: Host, plan: ChangePlan | str, *states: ChangeState, limit_s: float = 180.0
+) -> ChangeStatus:
+    """Wait until a plan stands as one of ``states``; the limit is for a host that hangs."""
     deadline = time.monotonic() + limit_s
-    while (found := await service.status(host, plan.id)).state not in states:
+    id_ = plan if isinstance(plan, str) else plan.id
+    while (found := await service.status(host, id_)).state not in states:
         assert time.monotonic() < deadline, found
         await asyncio.sleep(0.2)
     return found

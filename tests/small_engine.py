@@ -1,6 +1,7 @@
 """Serve what a health check and a smoke request ask for; runs inside a test host with a small Python."""
 
 import argparse
+import itertools
 import os
 import socket
 import sys
@@ -16,7 +17,10 @@ ANSWERS = {
 }
 
 
-def answer(link: socket.socket, refuse: bool) -> None:
+ASKED = itertools.count()
+
+
+def answer(link: socket.socket, refuse: bool, flap: bool) -> None:
     """Read one request and answer it."""
     with link:
         data = b""
@@ -24,6 +28,8 @@ def answer(link: socket.socket, refuse: bool) -> None:
             data += part
         key = " ".join(data.decode("latin-1").split(" ")[:2])
         code, body = ANSWERS.get(key, (404, "no such path"))
+        if flap and key == "GET /health" and next(ASKED) % 2:
+            code, body = 503, "not now"
         if refuse and key.startswith("POST"):
             code, body = 500, "refused"
         link.sendall(
@@ -39,6 +45,7 @@ def main() -> None:
     parser.add_argument("--crash-after", type=float)
     parser.add_argument("--label")
     parser.add_argument("--refuse", action="store_true")
+    parser.add_argument("--flap", action="store_true")
     args = parser.parse_args()
     if args.crash_after is not None:
         threading.Timer(args.crash_after, lambda: os._exit(1)).start()
@@ -51,7 +58,7 @@ def main() -> None:
     sys.stdout.flush()
     while True:
         link, _ = listener.accept()
-        threading.Thread(target=answer, args=(link, args.refuse), daemon=True).start()
+        threading.Thread(target=answer, args=(link, args.refuse, args.flap), daemon=True).start()
 
 
 if __name__ == "__main__":

@@ -116,7 +116,7 @@ async def test_a_kept_change_is_taken_back_with_its_own_approval(tmp_path: Path)
     assert state["runs"] == "old" and state["restarts"] == 2
     assert results(session)[0]["result"] == "kept"
     assert session.ended is not None and "C1 of one was taken back" in session.ended.summary
-    kinds = [event.type for event in session.events]
+    kinds = [str(event.type) for event in session.events]
     order = ["undo_asked", "plan_made", "approval_asked", "approval_given", "action_started"]
     assert [kinds.index(kind) for kind in order] == sorted(kinds.index(kind) for kind in order)
     assert "measured" not in kinds

@@ -31,6 +31,7 @@ base=$(dirname "$dir")
 folder=$(dirname "$dropin")
 pending=${dropin%.conf}.pending # lies beside a change that nobody confirmed yet; outlives a restart of the host
 aside=${dropin%.conf}.undo-$plan_id # what was taken away, and is put back unless that is confirmed; outlives it too
+calm=/run/systemd/system/$unit.d/zz-leadline-$plan_id.conf # while a start is not verified: systemd tries it once
 fatal='Scheduler hit an exception|Received sigquit from a child process|EngineDeadError|Segmentation fault|CUDA error|out of memory|Address already in use'
 budget=6
 window=1800
@@ -54,6 +55,8 @@ refuse() {
     [ -e "$dir/touched" ] || rm -f "$dropin.tmp"
     [ -e "$dir/made_folder" ] && rmdir "$folder" 2>/dev/null
     rm -rf "$dir"
+    # Nobody has to wait for a plan that came to nothing.
+    [ "$(tail -n 1 "$base/leases" 2>/dev/null | cut -d ' ' -f 2)" != "$plan_id" ] || rm -f "$base/leases.until"
     printf 'refused: %s\n' "$1"
     exit 3
 }
@@ -251,6 +254,7 @@ work() {
         exit 0
     }
     flush "$folder"
+    start_once
     point renamed
     systemctl daemon-reload 2>"$dir/reload.log" || {
         undo readiness "daemon-reload failed: $(head -n 1 "$dir/reload.log")"
@@ -264,6 +268,11 @@ work() {
         point ready
         hold
         [ "$(state)" = restarting ] || exit 0
+        start_freely
+        systemctl daemon-reload 2>"$dir/reload.log" || {
+            undo readiness "daemon-reload failed: $(head -n 1 "$dir/reload.log")"
+            exit 0
+        }
         # The time to measure starts now.
         arm "$rollback_after" || {
             undo readiness "the rollback timer could not be armed again"
@@ -288,6 +297,16 @@ give_back() {
     else
         rm -f "$dropin" "$pending"
     fi
+}
+
+# A new state that ends at once would be started over and over, each time with a model to load.
+start_once() {
+    mkdir -p "$(dirname "$calm")" 2>/dev/null && printf '[Service]\nRestart=no\n' 2>/dev/null >"$calm" ||
+        note "systemd may start a state that ends more than once: $calm cannot be written"
+}
+start_freely() {
+    rm -f "$calm"
+    rmdir "$(dirname "$calm")" 2>/dev/null
 }
 
 start_again() {
@@ -373,6 +392,7 @@ undo() {
     point restoring
     rm -f "$dropin.tmp"
     why=''
+    start_freely
     if [ -e "$dir/touched" ]; then
         give_back
         [ ! -e "$dir/made_folder" ] || rmdir "$folder" 2>/dev/null

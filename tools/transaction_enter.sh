@@ -14,7 +14,9 @@ dropin() { for found in /etc/systemd/system/*.d/90-leadline-"$1".conf; do [ ! -e
 state() { cat "$1/state" 2>/dev/null || { [ -e "$1/given_up" ] && echo given_up || echo none; }; }
 expires() { sed -n 's/^expires=\([0-9]*\)$/\1/p' "$1/transaction.sh" 2>/dev/null | head -n 1; }
 refuse() { echo "refused: $1"; exit 3; }
-over() { case $(state "$base/$1") in rolled_back | confirmed | failed | given_up) ;; *) return 1 ;; esac; }
+over() { case $(state "$base/$1") in rolled_back | confirmed | failed | given_up) ;; none) died "$1" ;; *) return 1 ;; esac; }
+# Whether the call that was to begin a plan is gone, with nothing changed yet.
+died() { starter=$(cat "$base/$1/starter" 2>/dev/null) && [ -n "$starter" ] && ! grep -q -a -F -- "$1" "/proc/$starter/cmdline" 2>/dev/null; }
 
 # One session at a time changes this host. `leases` has a line for each session that was let in, TOKEN PLAN, with the
 # token rising by one; the last one is in force until its time is up (by a clock that nobody sets) or its change is over.
