@@ -13,7 +13,7 @@ import secrets
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Final, Literal
+from typing import Literal
 
 from agent.approvals import claim, problem, void, withdraw
 from agent.audit import AuditDown
@@ -50,9 +50,6 @@ from agent.verdicts import compare, measured_words
 from tools.contract import ArtifactRef, ToolError
 from tools.service_types import ChangeState
 from tools.service_types import ChangeStatus as Standing
-
-FAULT_POINTS: Final = ("observe", "measure", "apply", "extend", "status", "confirm", "roll_back", "wait")
-"""Everything a trial waits for outside this process; the tests kill it before and after each."""
 
 POLL_S = 1.0
 """How often a host is asked while a transaction is at work there."""

@@ -19,17 +19,18 @@ from agent.events import ActionStarted
 from agent.session import Session
 from agent.transcript import check_order, read_events
 from tests.killed_run import in_fork, kill_after
-from tests.trial_parts import FAULT_POINTS, FakeService, FileHost, go, moves, open_session, results
+from tests.trial_parts import TRIAL_POINTS, FakeService, FileHost, go, moves, open_session, results
 
 Fault = Callable[[str, str], None]
 AT_ONCE = 4
 
 PLACES = [
     (point, when, nth)
-    for point, when, nth in itertools.product(FAULT_POINTS, ("before", "after"), (1, 2, 3))
-    if point not in ("wait", "status") and nth <= {"measure": 2, "observe": 3}.get(point, 1)
+    for point, when, nth in itertools.product(TRIAL_POINTS, ("before", "after"), (1, 2, 3))
+    if point not in ("wait", "status", "make_undo") and nth <= {"measure": 2, "observe": 3}.get(point, 1)
 ]
-"""Where a first process dies; `status` is asked only by one that resumes, `wait` is the bench's own."""
+"""Where a first process dies; `status` is asked only by one that resumes, `wait` is the bench's own, and
+`make_undo` belongs to a thread of another kind (tests/test_undo_kill.py)."""
 
 
 def dies_at(point: str, when: str, nth: int) -> Fault:
@@ -47,6 +48,7 @@ def dies_at(point: str, when: str, nth: int) -> Fault:
 def first(root: Path, to: str, fault: Fault, events: int) -> None:
     """Run a trial until it dies, or to its end."""
     service = FakeService(FileHost(root / "host.json"), to, fault)
+    service.leased = True
 
     async def main() -> None:
         session = open_session(root, service, moves(outcome="inconclusive"))
@@ -60,6 +62,7 @@ def first(root: Path, to: str, fault: Fault, events: int) -> None:
 def again(root: Path, to: str, fault: Fault) -> None:
     """Resume the trial."""
     service = FakeService(FileHost(root / "host.json"), to, fault)
+    service.leased = True
 
     async def main() -> None:
         await _to_the_end(open_session(root, service, moves(outcome="inconclusive"), resume=True))

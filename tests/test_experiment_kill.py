@@ -2,71 +2,95 @@ from __future__ import annotations
 
 import ast
 import asyncio
-import inspect
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
-from agent import experiment
+from agent.fault_points import AWAITED, WirePoint
 from tests.killed_trial import PLACES
-from tests.trial_parts import FAULT_POINTS
+from tests.trial_parts import TRIAL_POINTS
 
 HERE = Path(__file__).parent
 
 pytestmark = pytest.mark.slow
 
 
-def awaited() -> list[tuple[str, str]]:
-    """Return every await of the experiment: in which function, and the name of what is called."""
+ROOT = HERE.parent
+VERB = "call of "
+
+
+def awaited(path: Path) -> list[tuple[str, str]]:
+    """Return every await of a file: in which function, and the name of what is called; none of its own."""
     found: list[tuple[str, str]] = []
-    tree = ast.parse(inspect.getsource(experiment))
+    tree = ast.parse(path.read_text())
+    own = {node.name for node in tree.body if isinstance(node, ast.AsyncFunctionDef)}
+    own |= {
+        node.name
+        for owner in tree.body
+        if isinstance(owner, ast.ClassDef) and owner.name in ("Experiment", "Undo")
+        for node in owner.body
+        if isinstance(node, ast.AsyncFunctionDef) and node.name != "run"
+    }
     for function in ast.walk(tree):
         if not isinstance(function, ast.AsyncFunctionDef | ast.FunctionDef):
             continue
         for node in ast.walk(function):
-            if isinstance(node, ast.AsyncFor | ast.AsyncWith):
-                found.append((function.name, type(node).__name__))
+            if isinstance(node, ast.AsyncFor):
+                found.append((function.name, "AsyncFor"))
+            if isinstance(node, ast.AsyncWith):
+                found += [(function.name, called(item.context_expr)) for item in node.items]
             if isinstance(node, ast.Await):
                 value = node.value
                 parts = [value.body, value.orelse] if isinstance(value, ast.IfExp) else [value]
                 found += [(function.name, called(part)) for part in parts]
-    return found
+    return [(function, name.removeprefix(VERB)) for function, name in found if name not in own]
 
 
 def called(node: ast.expr) -> str:
-    """Return the name of what an expression calls; anything else is not known."""
+    """Return the name of what an expression calls; for the door to a host, its verb."""
     target = node.func if isinstance(node, ast.Call) else node
-    return target.attr if isinstance(target, ast.Attribute) else getattr(target, "id", ast.dump(target))
+    name = target.attr if isinstance(target, ast.Attribute) else getattr(target, "id", ast.dump(target))
+    if name == "call" and isinstance(node, ast.Call):
+        return VERB + str(ast.literal_eval(node.args[1]))
+    return name
 
 
-KNOWN = {"run": "measure", "sleep": "wait", "wait": "wait"}
-"""Fault point of what has another name: ``run`` is the measuring tool's own."""
-
-
-def test_every_await_is_a_fault_point_or_leads_to_one() -> None:
-    own = {
-        node.name
-        for node in ast.walk(ast.parse(inspect.getsource(experiment)))
-        if isinstance(node, ast.AsyncFunctionDef)
-    }
-    calls = awaited()
-    assert len(calls) > 15
-    reached = set()
+@pytest.mark.threat(15)
+@pytest.mark.parametrize("file", sorted(AWAITED))
+def test_every_await_of_the_change_path_stands_in_the_list(file: str) -> None:
+    calls = awaited(ROOT / file)
+    assert calls
     for function, name in calls:
-        if name in own - {"run"}:
-            continue
-        point = KNOWN.get(name, name)
-        assert point in FAULT_POINTS, f"{function} waits for {name}, which no test kills"
-        reached.add(point)
-    assert reached == set(FAULT_POINTS), "a point in the list that nothing waits for"
+        assert name in AWAITED[file], f"{file}: {function} waits for {name}, which no test kills"
+    stale = AWAITED[file].keys() - {name for _, name in calls}
+    assert not stale, f"{file} waits for none of {stale} any more"
 
 
-def test_every_fault_point_is_killed() -> None:
-    killed = {point for point, _, _ in PLACES} | {"status"}
-    assert killed == set(FAULT_POINTS) - {"wait"}
+def test_no_file_of_the_change_path_is_left_out() -> None:
+    doors = {"tools.transaction", "tools.service", "tools.lease", "tools.service_unit", "agent.experiment"}
+    for path in [*(ROOT / "tools").glob("*.py"), *(ROOT / "agent").glob("*.py")]:
+        file = str(path.relative_to(ROOT))
+        taken = {
+            node.module
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.ImportFrom) and node.module
+        }
+        if taken & doors and awaited(path):
+            assert file in AWAITED or file in READERS, f"{file} calls the change path and is not in the list"
+
+
+READERS = {"agent/ports.py", "tools/account.py", "tools/account_clean.py"}
+"""Files that name the doors and take no part in a change."""
+
+
+def test_every_point_is_killed_or_cut() -> None:
+    killed = {point for point, _, _ in PLACES} | {"status", "make_undo"}
+    assert killed == set(TRIAL_POINTS) - {"wait"}
+    points = {point for names in AWAITED.values() for point in names.values()}
+    assert points - {"read"} == set(TRIAL_POINTS) | set(get_args(WirePoint))
 
 
 @pytest.fixture(scope="module")

@@ -10,13 +10,15 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from agent.approvals import Approval
 from agent.events import Live, ToolFinished
-from agent.experiment import FAULT_POINTS
+from agent.fault_points import TrialPoint
+from agent.leases import HostLease
 from agent.ports import Ports
 from agent.roles import Person
 from agent.session import Session
@@ -46,6 +48,7 @@ from tools.service_types import (
 )
 
 UNIT = "engine.service"
+TRIAL_POINTS: tuple[str, ...] = get_args(TrialPoint)
 SPEEDS: Mapping[str, Mapping[int, float]] = {
     "old": {1: 24.4, 8: 97.7},
     "graphs": {1: 44.3, 8: 177.0},
@@ -98,6 +101,7 @@ class FakeService:
         self.secret = ""
         self.refuses = ""
         self.undo_refused = ""
+        self.leased = False
         self.line_refused = ""
         self.line_told: list[str] = []
         self.irreproducible = False
@@ -109,11 +113,12 @@ class FakeService:
     async def make_plan(
         self, host: Any, request: ChangeRequest, *, port: int, now: datetime, minimum_s: float = 60.0
     ) -> ChangePlan:
+        self.fault("make_plan", "before")
         if request.unit != UNIT:
             raise ToolError(f"no unit {request.unit}")
         state = self.host.read()
         digest = hashlib.sha256(str(state["runs"]).encode()).hexdigest()
-        return ChangePlan(
+        plan = ChangePlan(
             id=f"p{len(state['plans']) + 1}-{os.urandom(3).hex()}",
             host=host.name,
             host_key=host.key_fingerprint,
@@ -139,19 +144,25 @@ class FakeService:
             created_at=now,
             expires_at=now + timedelta(seconds=self.valid_s),
         )
+        self.fault("make_plan", "after")
+        return plan
 
     async def make_undo(self, host: Any, kept: ChangePlan, now: datetime) -> ChangePlan:
+        self.fault("make_undo", "before")
         if self.undo_refused:
             raise ToolError(self.undo_refused)
         request = ChangeRequest(
             unit=kept.unit, setting=kept.setting, from_value=kept.to_value, to_value=kept.from_value
         )
         plan = await self.make_plan(host, request, port=kept.port, now=now)
+        self.fault("make_undo", "after")
         return plan.model_copy(update={"undoes": kept.id, "dropin_path": kept.dropin_path})
 
     async def check_line(self, ctx: ToolContext, host: Any, plan: ChangePlan) -> list[str]:
+        self.fault("check_line", "before")
         if self.line_refused:
             raise ToolError(self.line_refused)
+        self.fault("check_line", "after")
         return self.line_told
 
     async def apply(self, host: Any, plan: ChangePlan, approved_digest: str, progress: Progress) -> Applied:
@@ -226,6 +237,24 @@ class FakeService:
 
     def _leave(self, point: str) -> None:
         self.fault(point, "after")
+
+
+@dataclass(frozen=True)
+class FaultyLease(HostLease):
+    """Let every session in, by way of two more points."""
+
+    fault: Callable[[str, str], None] = lambda point, when: None
+
+    async def take(self, host: Any, plan: ChangePlan) -> int | None:
+        """Return a token."""
+        self.fault("lease", "before")
+        self.fault("lease", "after")
+        return 1
+
+    async def give_back(self, host: Any, plan: ChangePlan) -> None:
+        """Give it back."""
+        self.fault("give_back", "before")
+        self.fault("give_back", "after")
 
 
 def observer(service: FakeService) -> Callable[[Any, int], Any]:
@@ -342,7 +371,14 @@ def moves(*proposals: ToolCall, outcome: str = "fixed", changes: Sequence[str] =
 
 def ports(service: FakeService) -> Ports:
     """Return the doors to a `FileHost`."""
-    return Ports(service, observer(service), check_line=service.check_line, make_undo=service.make_undo)
+    lease = FaultyLease(fault=service.fault) if service.leased else None
+    return Ports(
+        service,
+        observer(service),
+        check_line=service.check_line,
+        make_undo=service.make_undo,
+        lease=lease,
+    )
 
 
 def tools(service: FakeService, noise: Sequence[float] = (0.99, 1.0, 1.01)) -> dict[str, Tool[Any]]:
@@ -402,4 +438,4 @@ def results(session: Session) -> list[dict[str, Any]]:
     ]
 
 
-__all__ = ["FAULT_POINTS", "FakeService", "FileHost", "decision", "go", "moves", "open_session", "propose"]
+__all__ = ["TRIAL_POINTS", "FakeService", "FileHost", "decision", "go", "moves", "open_session", "propose"]
