@@ -303,7 +303,16 @@ async def test_the_undo_of_a_kept_change_is_planned_from_the_host_as_it_is() -> 
         (lambda h: h.sections.update(cmdline="python3\nother.py"), "does not run what ExecStart= says"),
         (
             lambda h: h.sections.update(
-                cat=f"{h.sections['cat']}\n# {NEWER}\n[Service]\nExecStart=\nExecStart={' '.join(ARGV[:-1])}\n"
+                cat="\n".join(
+                    [
+                        h.sections["cat"],
+                        f"# {NEWER}",
+                        "[Service]",
+                        "ExecStart=",
+                        f"ExecStart={' '.join(ARGV[:-1])}",
+                        "",
+                    ]
+                )
             ),
             "a newer change, 29991231t000000-abcdef, stands above",
         ),
