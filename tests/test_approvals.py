@@ -111,10 +111,10 @@ async def test_an_approval_that_expires_before_acting_is_void(tmp_path: Path) ->
     service.valid_s = 2.0
 
     def slow(point: str, when: str) -> None:
-        service.valid_s = 600.0
         if (point, when) == ("measure", "before") and host.read()["loads"] == 0:
             import time
 
+            service.valid_s = 600.0  # of the plan that is made after this one
             time.sleep(2.1)
 
     service.fault = slow
