@@ -296,7 +296,7 @@ async def sooner(host: Host, id_: str) -> None:
     script = (
         "pid=$(cat $1/worker 2>/dev/null || cat $1/starter); "
         "for i in $(seq 200); do kill -0 $pid 2>/dev/null || break; sleep 0.1; done; "
-        'exec systemctl start --no-block "$(cat $1/timer).service"'
+        'timer=$(cat $1/timer); systemctl start --no-block "$timer.service" && systemctl stop "$timer.timer"'
     )
     assert (await host.exec(["sh", "-c", script, "sooner", f"/run/leadline/{id_}"], timeout_s=60)).ok
 
