@@ -60,7 +60,8 @@ def _key(folder: Path) -> bytes:
         key = path.read_bytes()
     except OSError as error:
         raise LeadlineError(
-            f"cannot keep the key of redaction at {path}: {error.strerror}", do="make the folder writable"
+            f"cannot keep the key of redaction at {path}: {error.strerror}",
+            do="make the folder writable, or set LEADLINE_STATE_DIR",
         ) from error
     if len(key) != _KEY_BYTES:
         raise LeadlineError(

@@ -64,7 +64,7 @@ ACTING: Final = """
 
 _STUB = """#!/bin/sh
 name=${0##*/}
-for part in "$name" "$@"; do printf '%s\\037' "$part"; done >>/stubs.log; printf '\\n' >>/stubs.log
+line=$(for part in "$name" "$@"; do printf '%s\\037' "$part"; done); printf '%s\\n' "$line" >>/stubs.log
 case $name in
   curl) for url; do :; done; url=${url#http://}; url=${url#*/}
     cat "/served/$(printf '%s' "$url" | tr / _)" 2>/dev/null;;
