@@ -49,6 +49,7 @@ def seconds() -> Iterator[str]:
 async def test_a_lost_link_is_unknown_never_success(server: SshServer, host: SshHost, seconds: str) -> None:
     task = asyncio.create_task(host.exec(["sh", "-c", "echo early; sleep $0; true", seconds]))
     await started(seconds)
+    await asyncio.sleep(0.5)  # what it printed is on its way to us
     server.cut()
     result = await task
     assert (result.outcome, result.exit_code, result.ok) == ("connection_lost_unknown", None, False)
