@@ -154,13 +154,11 @@ def _login(account: Account) -> str:
     if not account.key:
         place = f"~{account.user}/.ssh/authorized_keys"
         return f"{head}#    No key was given (--key FILE.pub): put it after `restrict ` into {place}\n"
-    return f"""{head}home=$(getent passwd {account.user} | cut -d : -f 6)
-install -d -m 0700 -o {account.user} -g "$(id -gn {account.user})" "$home/.ssh"
-line={shlex.quote(authorized_key(account))}
-keys=$home/.ssh/authorized_keys
-grep -qxF -- "$line" "$keys" 2>/dev/null || printf '%s\\n' "$line" >>"$keys"
-chown {account.user}: "$keys"
-chmod 0600 "$keys"
+    # The account owns that folder and may put links there: it writes itself, no link is followed as root.
+    return f"""{head}line={shlex.quote(authorized_key(account))}
+su -s /bin/sh {account.user} -c 'umask 077; cd && mkdir -p .ssh && {{
+    grep -qxF -- "$1" .ssh/authorized_keys 2>/dev/null || printf "%s\\n" "$1" >>.ssh/authorized_keys; }}' \\
+    sh "$line" </dev/null
 """
 
 
@@ -196,7 +194,7 @@ put() {{ # PATH MODE SHA256: write standard input there
 mkdir -p -m 0755 /usr/local/lib/leadline
 """
 _LAST = """# 7. Whether it works, as that account.
-said=$(su -s /bin/sh {user} -c 'sudo -n {helper} version || echo version | sudo -n {helper}')
+said=$(su -s /bin/sh {user} -c 'sudo -n {helper} version </dev/null || echo version | sudo -n {helper}' </dev/null)
 [ "$said" = {version} ] || {{ echo "the program does not answer as it should: $said" >&2; exit 1; }}
 echo "done: {user} may call {helper} and nothing else"
 """
