@@ -56,9 +56,13 @@ def check(account: Account) -> None:
         raise ToolError("the key is not the one line of a public key file, such as id_ed25519.pub")
 
 
+_VALUE = "[A-Za-z0-9_.,:-]+"
+"""Values until the site says more: one word, no path, so that a flag cannot take what stands behind it."""
+
+
 def allow_file(account: Account) -> str:
     """Return the allow file: per unit the flags and variables that may change, and patterns of values."""
-    flags = {name: ".*" for name in account.settings if name.startswith("--")}
+    flags = {name: _VALUE for name in account.settings if name.startswith("--")}
     names = {name: ".*" for name in account.settings if not name.startswith("--")}
     units = {unit: {"flags": flags, "environment": names} for unit in account.units}
     return json.dumps({"units": units}, indent=2, sort_keys=True) + "\n"
@@ -194,7 +198,7 @@ put() {{ # PATH MODE SHA256: write standard input there
 mkdir -p -m 0755 /usr/local/lib/leadline
 """
 _LAST = """# 7. Whether it works, as that account.
-said=$(su -s /bin/sh {user} -c 'sudo -n {helper} version </dev/null || echo version | sudo -n {helper}' </dev/null)
+said=$(su -s /bin/sh {user} -c 'sudo -n {helper} version || echo version | sudo -n {helper}' </dev/null)
 [ "$said" = {version} ] || {{ echo "the program does not answer as it should: $said" >&2; exit 1; }}
 echo "done: {user} may call {helper} and nothing else"
 """
