@@ -14,7 +14,6 @@ import hmac
 import json
 import os
 import secrets
-from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Final, Literal
@@ -24,6 +23,7 @@ from pydantic import Field
 from agent.errors import LeadlineError, UsageError
 from agent.roles import Person
 from agent.state import Record
+from agent.whole_file import put_whole
 
 State = Literal["waiting", "approved", "denied", "voided", "expired", "used"]
 
@@ -104,23 +104,3 @@ def read_key(state_dir: Path) -> bytes:
     if len(key) != _KEY_BYTES:
         raise LeadlineError(f"{path} is damaged", do="delete it; what was approved is asked for anew")
     return key
-
-
-def put_whole(path: Path, data: bytes) -> None:
-    """Put a file there that only its owner reads, whole at once, unless another process was first.
-
-    It is closed before it has its name: closing a database's file lets go of the locks that this process
-    holds on it, so it is never opened by hand under that name.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        with suppress(FileExistsError):
-            os.link(draft, path)
-    finally:
-        draft.unlink()

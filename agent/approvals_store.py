@@ -21,11 +21,11 @@ from agent.approvals_record import (
     ApprovalForged,
     ApprovalRecord,
     ApprovalRefused,
-    put_whole,
     read_key,
     seal_of,
 )
 from agent.errors import LeadlineError
+from agent.whole_file import put_whole
 
 STORE = "approvals.sqlite"
 _VERSION = 1

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.audit_record import FIRST, Broken, read
+from agent.whole_file import put_whole
 
 CURRENT = "audit.jsonl"
 HEAD = "head"
@@ -60,17 +61,26 @@ class Chain:
         self.path = folder / CURRENT
         fresh = not folder.exists()
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        self._head = os.open(folder / HEAD, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        self._file = self._opened()
         self._known: tuple[int, int] | None = None
         self.tip = Tip()
         self.torn = b""
         """What the last one who died left without an end; the next record tells of it."""
-        if fresh:
-            sync_folder(folder)
-        with self.locked():
-            self.installation = self._installation()
+        with contextlib.ExitStack() as opened:  # what fails half way leaves no descriptor behind
+            self._lock = self._kept(folder / "lock", opened)
+            self._head = self._kept(folder / HEAD, opened)
+            self._file = self._opened()
+            opened.callback(lambda: os.close(self._file))
+            if fresh:
+                sync_folder(folder)
+            with self.locked():
+                self.installation = self._installation()
+            opened.pop_all()
+
+    @staticmethod
+    def _kept(path: Path, opened: contextlib.ExitStack) -> int:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        opened.callback(os.close, descriptor)
+        return descriptor
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -108,9 +118,7 @@ class Chain:
         """Set the file aside under the number of its first record; the chain goes on in a new one."""
         os.fsync(self._file)
         self.path.rename(self.folder / f"audit-{first:012d}.jsonl")
-        os.close(self._file)
-        self._file = self._opened()
-        self._known = None
+        self._reopen()
         sync_folder(self.folder)
 
     def size(self) -> int:
@@ -133,6 +141,12 @@ class Chain:
     def _opened(self) -> int:
         return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
+    def _reopen(self) -> None:
+        """Go on in the file that the name stands for now; where that fails, the old one is still ours."""
+        old, self._file = self._file, self._opened()
+        self._known = None
+        os.close(old)
+
     def _catch_up(self) -> None:
         """Learn where the chain ends now, unless it ends where we left it."""
         try:
@@ -140,8 +154,7 @@ class Chain:
         except FileNotFoundError:
             found = None
         if found is None or os.fstat(self._file).st_ino != found.st_ino:
-            os.close(self._file)
-            self._file = self._opened()
+            self._reopen()
             found = os.fstat(self._file)
         if self._known == (found.st_ino, found.st_size):
             return
@@ -169,12 +182,8 @@ class Chain:
         except FileNotFoundError:
             pass
         name = secrets.token_hex(16)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with open(descriptor, "w") as file:
-            file.write(f"{name}\n")
-            file.flush()
-            os.fsync(descriptor)
-        return name
+        put_whole(path, f"{name}\n".encode())
+        return path.read_text().strip()  # another process may have been first
 
 
 def _tip_of(line: bytes | None) -> Tip | None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from agent.whole_file import put_whole
 from tools.contract import ToolError
 from tools.service_types import ChangePlan
 
@@ -106,14 +107,14 @@ class Executions:
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
         """Give the ledger for one step that is written whole, and is on the disk when it is done."""
-        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         try:
+            if not self._path.exists():
+                put_whole(self._path, b"")
             with closing(sqlite3.connect(self._path, timeout=_WAIT_S)) as ledger, ledger:
                 ledger.execute("pragma synchronous = extra")
                 ledger.execute(_TABLE)
                 yield ledger
-        except sqlite3.DatabaseError as error:
+        except (OSError, sqlite3.DatabaseError) as error:
             raise ToolError(
                 f"not begun: the execution ledger {self._path} cannot be used ({error}); mend it, or move it "
                 "away once no change is under way"

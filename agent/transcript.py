@@ -91,20 +91,20 @@ class Transcript:
             clean, line = self._clean(event.model_copy(update=place))
             stored.append(clean)
             lines += line
-        self._write(lines)
-        if durable:
-            self.sync()
+        self._write(lines, durable=durable)
         self._events += stored
         for event in stored:
             for follower in self._followers:
                 follower(event)
         return stored
 
-    def _write(self, lines: bytearray) -> None:
+    def _write(self, lines: bytearray, *, durable: bool) -> None:
         """Write lines whole or not at all: after half of one, none that follows could be read."""
         size = os.fstat(self._descriptor).st_size
         try:
             _write_all(self._descriptor, lines)
+            if durable:
+                self.sync()
         except OSError as error:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._descriptor, size)
