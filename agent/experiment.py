@@ -91,6 +91,8 @@ class Experiment:
         """Bring the trial to its end; an approval that no longer holds sends it back to be planned anew."""
         if self.trial.actions:
             standing = await self._reconcile()
+            if standing.stranded:
+                standing = await self._brought_back(standing)
         else:
             try:
                 why = await self._prepare(approved)
@@ -189,6 +191,13 @@ class Experiment:
             self._finish(action.started, outcome, f"as found on the host: {standing.detail}")
         self.notes.append(f"taken up again: the host says {standing.state.replace('_', ' ')}")
         return standing
+
+    async def _brought_back(self, standing: Standing) -> Standing:
+        """Order the way back of a change that no timer will undo, unless the host refuses."""
+        try:
+            return await self._finish_by("roll_back")
+        except ToolError as error:
+            return standing.model_copy(update={"detail": f"{standing.detail}; {error}"})
 
     async def _given_up(self) -> Standing:
         """Return how a plan stands of which the host knew nothing, once it cannot be begun there any more."""

@@ -295,6 +295,28 @@ async def test_interrupted_while_measuring_it_goes_on_and_hears_the_person_after
     assert roles[roles.index("user", 2) - 1] == "tool"
 
 
+@pytest.mark.parametrize(("refused", "ends"), [(False, "rolled_back"), (True, "needs_person")])
+async def test_a_change_that_no_timer_takes_back_is_brought_back(
+    tmp_path: Path, refused: bool, ends: str
+) -> None:
+    host = FileHost(tmp_path / "host.json")
+    service = FakeService(host)
+    session = open_session(tmp_path, service, moves())
+    async for _ in session.ask():
+        pass
+    async for event in session.answer(decision(session)):
+        if isinstance(event, ActionStarted) and event.step == "extend":
+            session.cancel()
+    service.restarted = True
+    service.fails |= {"roll_back"} if refused else set()
+    async for _ in session.ask():
+        pass
+    await session.close()
+    (result,) = results(session)
+    assert result["result"] == ends and service.calls.count("apply") == 1
+    assert host.read()["runs"] == ("graphs" if refused else "old")
+
+
 async def test_one_change_at_a_time_on_a_host(tmp_path: Path) -> None:
     host = FileHost(tmp_path / "host.json")
     service = FakeService(host)

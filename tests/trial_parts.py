@@ -107,6 +107,8 @@ class FakeService:
         self.irreproducible = False
         self.timer_fires_at: str | None = None
         self.apply_ends: ChangeState = "applied"
+        self.restarted = False
+        """True when the host was restarted: a change that nobody confirmed is there, without a timer."""
         self.calls: list[str] = []
         self.fails: set[str] = set()
 
@@ -222,6 +224,8 @@ class FakeService:
         known = self.host.read()["plans"].get(plan_id)
         if known is None:
             return ChangeStatus(state="none", detail="the host knows no such plan")
+        if self.restarted and known["state"] == "applied":
+            return ChangeStatus(state="unknown", detail="it is there; roll it back", stranded=True)
         reason = "it did not answer" if known["by"] == "readiness" else ""
         return ChangeStatus(
             state=known["state"], detail=known["state"], reason=reason, rolled_back_by=known["by"]

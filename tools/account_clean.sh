@@ -65,7 +65,7 @@ list() {
         pid=${file#/proc/}
         pid=${pid%/environ}
         [ "$(sed 's/.*) . \([0-9]*\) .*/\1/' "/proc/$pid/stat" 2>/dev/null)" = 1 ] || continue
-        say process over "$pid $(tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | cut -c 1-80)"
+        say process over "$pid $(tr '\0\n' '  ' <"/proc/$pid/cmdline" 2>/dev/null | cut -c 1-80)"
     done
     say end - yes
 }

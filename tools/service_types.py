@@ -102,6 +102,9 @@ class ChangeStatus(BaseModel):
     detail: str = Field(description="One line for people.")
     reason: str = Field(default="", description="Why it was rolled back or failed; empty otherwise.")
     rolled_back_by: Literal["", "readiness", "timer", "request"] = ""
+    stranded: bool = Field(
+        default=False, description="The change is there, and no timer will take it back: it must be ordered."
+    )
     rollback_at: datetime | None = Field(
         default=None, description="When the armed timer fires, by the host's clock."
     )

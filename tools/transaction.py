@@ -200,7 +200,8 @@ def parse(output: bytes) -> tuple[ChangeStatus, bool]:
     raw = values.get("state", "")
     state, detail = _STATES.get(raw, "unknown"), _DETAILS.get(raw, "the host's answer makes no sense")
     gone = raw in ("armed", "restarting", "rolling_back") and values.get("worker") == "gone"
-    if gone and values.get("timer") != "armed":
+    stranded = gone and values.get("timer") != "armed"
+    if stranded:
         state, detail = "unknown", f"{detail}, but the program has ended and no timer is armed; roll back"
     reason = values.get("reason", "")
     if raw == "rolled_back" and reason:
@@ -214,6 +215,7 @@ def parse(output: bytes) -> tuple[ChangeStatus, bool]:
         state=state,
         detail=detail,
         reason=printable(reason),
+        stranded=stranded or raw == "left",
         rolled_back_by=cast(Literal["readiness", "timer", "request"], by)
         if by in ("readiness", "timer", "request")
         else "",

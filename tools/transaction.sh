@@ -430,7 +430,7 @@ undo() {
 unmoved() { [ "$(seen)" = "$preimage" ] && [ "$(systemctl show -p NeedDaemonReload --value -- "$unit")" != yes ]; }
 
 rollback() {
-    hold || exit 1
+    hold || [ "$1" = timer ] || exit 1 # who keeps the lock for ever does not keep the timer from its work
     case $(state) in
     rolled_back | confirmed) ;;
     *)
@@ -443,11 +443,14 @@ rollback() {
         fi
         ;;
     esac
+    let_go # before a caller that reads slowly, or not at all, is written to
     status
 }
 
 # A host that restarted has lost timer and state, but not the drop-in.
 recover() {
+    [ -e "$pending" ] || [ -e "$aside" ] || refuse "no change of this plan is left here to take back"
+    printf '%s' "$plan_json" >"$dir/plan.json"
     place=$dropin
     [ -z "$undoes" ] || place=$aside
     if [ -e "$place" ]; then
@@ -465,6 +468,10 @@ recover() {
 order() {
     [ "$(state)" != rolled_back ] && [ "$(state)" != confirmed ] || { status; return; }
     number=$(($(kept orders || echo 0) + 1))
+    [ "$number" -le "$budget" ] || {
+        echo "refused: $budget ways back of this plan were tried; a person has to look at $unit"
+        exit 3
+    }
     put orders "$number"
     systemd-run --quiet --collect --unit="leadline-undo-$plan_id-$number" \
         sh "$dir/transaction.sh" rollback request >"$dir/order.log" 2>&1 || {
@@ -504,6 +511,7 @@ confirm() {
         ;;
     confirmed) settle ;;
     esac
+    let_go
     status
 }
 
@@ -524,6 +532,7 @@ extend() {
         }
         ;;
     esac
+    let_go
     status
 }
 
