@@ -112,6 +112,7 @@ async def _serve(process: asyncssh.SSHServerProcess[bytes]) -> None:
         for task in (feeding, *outputs):
             task.cancel()
         child._transport.close()  # type: ignore[attr-defined]
+        await child.wait()  # it was killed if it still ran: a loop that ends before it is known warns of it
     await asyncio.gather(feeding, *outputs, return_exceptions=True)
     with contextlib.suppress(OSError):
         if code < 0:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import os
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tools.artifacts import ArtifactStore
-from tools.contract import Host, ToolContext, ToolError, ToolSettings
+from tools.contract import Host, Result, ToolContext, ToolError, ToolSettings
 from tools.definitions import is_secret
 from tools.local import LocalHost
 from tools.process import (
@@ -250,3 +251,18 @@ async def test_a_process_that_ends_while_it_is_read_is_said_to_have_ended(left: 
     records = {"mains": b" 42", "pid": b"42", "engine": b"sglang", "exe": b"", **left}
     with pytest.raises(ToolError, match="process 42 on here ended while it was looked at"):
         await described(LocalHost("here"), None, records, ["exe", "cwd", "environ"])
+
+
+async def test_a_process_found_as_it_ends_is_looked_for_once_more(tmp_path: Path) -> None:
+    class Restarting(LocalHost):
+        looked = 0
+
+        async def exec(self, argv: Sequence[str], **options: Any) -> Result:
+            self.looked += 1
+            found = base64.b64encode(b"42").decode()
+            return await super().exec(["echo", f"pid {found}" if self.looked == 1 else "none -"], **options)
+
+    host = Restarting("here")
+    with pytest.raises(ToolError, match="no process of an inference engine is visible"):
+        await load_process(context(tmp_path), host, None)
+    assert host.looked == 2

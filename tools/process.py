@@ -62,14 +62,21 @@ async def load_process(
         kept: ProcessFacts = ctx.cache[key]
         return kept
     root = f"/proc/{process_root}/root" if process_root else ""
+    records, denied = await _looked_at(host, pid, root)
+    if pid is None and "pid" in records and not records.get("cmdline"):
+        # What was found ended before it was read, as in a restart: what runs now is what was asked for.
+        records, denied = await _looked_at(host, pid, root)
+    facts = await described(host, pid, records, denied)
+    ctx.cache[key] = ctx.cache[f"process:{host.name}:{facts.pid}:{process_root}"] = facts
+    return facts
+
+
+async def _looked_at(host: Host, pid: int | None, root: str) -> tuple[dict[str, bytes], list[str]]:
     argv = ["sh", "-c", _SCRIPT.read_text(), "process", str(pid or ""), root]
     result = await host.exec(argv, timeout_s=_LIMIT_S, max_bytes=8 << 20, retry=True)
     if not result.ok:
         raise ToolError(f"cannot look at processes on {host.name}: {result.outcome} {result.detail}".rstrip())
-    records, denied = read_records(result.stdout.data)
-    facts = await described(host, pid, records, denied)
-    ctx.cache[key] = ctx.cache[f"process:{host.name}:{facts.pid}:{process_root}"] = facts
-    return facts
+    return read_records(result.stdout.data)
 
 
 def forget_process(ctx: ToolContext, facts: ProcessFacts) -> None:
