@@ -63,7 +63,7 @@ truth: $(STAMP)
 lock: $(STAMP)
 	$(BIN)/pip install --quiet pip-tools
 	$(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --allow-unsafe \
-	  --strip-extras --extra dev --no-header -o requirements.txt pyproject.toml
+	  --strip-extras --extra dev --extra slack --no-header -o requirements.txt pyproject.toml
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache
