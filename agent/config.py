@@ -10,6 +10,7 @@ from typing import Self
 from pydantic import AliasChoices, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import (
     BaseSettings,
+    InitSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     SettingsError,
@@ -19,6 +20,7 @@ from pydantic_settings import (
 from agent.audit_settings import AuditSettings
 from agent.errors import UsageError
 from agent.roles import ApprovalSettings
+from agent.slack_settings import SlackSettings
 from tools.contract import ToolSettings
 from tools.policy_settings import PolicySettings
 
@@ -34,6 +36,18 @@ def config_files() -> list[Path]:
         _xdg("XDG_CONFIG_HOME", ".config") / "config.toml",
         Path(".leadline.toml"),
     ]
+
+
+def _slack_keys() -> dict[str, dict[str, str]]:
+    """Return the keys of Slack that stand under the names every Slack application reads."""
+    names = {
+        "bot_token": "SLACK_BOT_TOKEN",
+        "app_token": "SLACK_APP_TOKEN",
+        "signing_secret": "SLACK_SIGNING_SECRET",
+    }
+    found = {field: os.environ.get(name) for field, name in names.items()}  # noqa: TID251
+    keys = {field: value for field, value in found.items() if value}
+    return {"slack": keys} if keys else {}
 
 
 class Settings(BaseSettings):
@@ -93,6 +107,7 @@ class Settings(BaseSettings):
     tools: ToolSettings = Field(default_factory=ToolSettings)
     audit: AuditSettings = Field(default_factory=AuditSettings)
     policy: PolicySettings = Field(default_factory=PolicySettings)
+    slack: SlackSettings = Field(default_factory=SlackSettings)
 
     @model_validator(mode="after")
     def _the_policy_goes_with_the_tools(self) -> Self:
@@ -113,7 +128,8 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Put flags before environment before files; later files win over earlier ones."""
         files = [TomlConfigSettingsSource(settings_cls, path) for path in reversed(config_files())]
-        return (init_settings, env_settings, *files)
+        slack_keys = InitSettingsSource(settings_cls, init_kwargs=_slack_keys())
+        return (init_settings, env_settings, slack_keys, *files)
 
 
 def load_settings(**flags: object) -> Settings:
