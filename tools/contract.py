@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -170,6 +171,15 @@ class ToolContext:
             raise ToolError(f"name one of the hosts of this investigation: {', '.join(self.hosts)}")
         return self.hosts[name]
 
+    def clean(self, data: bytes) -> bytes:
+        """Redact the contents of a file, once for all calls: the same object where nothing is masked."""
+        key = f"clean:{hashlib.sha256(data).hexdigest()}"
+        if key not in self.cache:
+            clean = self.redact(data)
+            self.cache[key] = None if clean == data else clean
+        kept: bytes | None = self.cache[key]
+        return data if kept is None else kept
+
     def keep(
         self,
         data: bytes,
@@ -184,7 +194,7 @@ class ToolContext:
         complete: bool = True,
     ) -> ArtifactRef:
         """Redact ``data``, store it, and return the handle that the model may cite."""
-        clean = self.redact(data)
+        clean = self.clean(data) if path else self.redact(data)
         ref = ArtifactRef(
             handle=f"{self.call_id}.{len(self.kept) + 1}",
             sha256=self.store.put(clean),

@@ -47,7 +47,7 @@ class Findings:
     masked: Masked = field(init=False)
 
     def __post_init__(self) -> None:
-        self.masked = Masked(self.ctx.redact, {}, self.ctx.cache)
+        self.masked = Masked(self.ctx.redact, self.ctx.clean, {})
 
     def hits(self) -> list[Hit]:
         """Return the hits in files that may be read, in order; the others are named as not permitted."""
@@ -62,7 +62,7 @@ class Findings:
         contents = {path: known[d] for path, d in self.found.digests.items() if d in known}
         contents |= self.found.contents
         contents |= await contents_around(self.host, hits, self.found, root)
-        self.masked = Masked(self.ctx.redact, contents, self.ctx.cache)
+        self.masked = Masked(self.ctx.redact, self.ctx.clean, contents)
 
     def results(self, hits: list[Hit], listing: ArtifactRef) -> list[dict[str, Any]]:
         """Return one result a file, the file that defines the settings first."""

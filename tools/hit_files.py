@@ -6,10 +6,9 @@ the body of a private key. So the files of the hits are read, and a hit is shown
 
 from __future__ import annotations
 
-import hashlib
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from tools.contract import Host, Redactor
 from tools.redact_cuts import mask_alone
@@ -46,11 +45,11 @@ async def contents_around(host: Host, hits: Sequence[Hit], found: Found, root: s
 class Masked:
     """Give each hit its text as it may be shown."""
 
-    def __init__(self, redact: Redactor, contents: Mapping[str, bytes], cache: dict[str, Any]) -> None:
-        """Take the contents by path; ``cache`` keeps what was masked, for one file is searched many times."""
+    def __init__(self, redact: Redactor, clean: Redactor, contents: Mapping[str, bytes]) -> None:
+        """Take the contents by path; ``clean`` masks a whole file, and keeps that for the next search."""
         self._redact = redact
+        self._clean = clean
         self._contents = contents
-        self._cache = cache
         self._lines: dict[str, tuple[list[bytes], list[bytes]]] = {}
 
     def text(self, hit: Hit) -> bytes:
@@ -72,11 +71,3 @@ class Masked:
         """Mask a line whose file could not be read around it: more than one that stands among its own."""
         clean = self._redact(hit.text)
         return clean if hit.path.endswith(".py") else mask_alone(clean)
-
-    def _clean(self, raw: bytes) -> bytes:
-        """Return contents masked: the very same object where there is nothing to mask."""
-        key = f"clean:{hashlib.sha256(raw).hexdigest()}"
-        if key not in self._cache:
-            clean = self._redact(raw)
-            self._cache[key] = None if clean == raw else clean
-        return self._cache[key] or raw
