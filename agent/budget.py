@@ -6,7 +6,16 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
 from agent.config import Settings
-from agent.events import ApprovalGiven, BudgetUsed, Event, Resumed, TurnTaken, UserMessage
+from agent.events import (
+    BY_HAND,
+    ApprovalGiven,
+    BudgetUsed,
+    Event,
+    Forked,
+    Resumed,
+    TurnTaken,
+    UserMessage,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +50,10 @@ class Budget:
 
     def feed(self, event: Event) -> None:
         """Take in one event."""
-        if self._last is not None and not isinstance(event, Resumed | UserMessage | ApprovalGiven):
+        if self._last is not None and not _after_idle(event):
             self.wall_s += max(0.0, (event.at - self._last).total_seconds())
         self._last = event.at
-        if isinstance(event, TurnTaken) and event.turn > 0:
+        if isinstance(event, TurnTaken) and event.turn > 0 and event.model != BY_HAND:
             self.turns += 1
             self.tokens += event.usage.input_tokens + event.usage.output_tokens
             self.cost_usd += event.usage.cost_usd
@@ -82,3 +91,9 @@ class Budget:
     def _wall_at(self, now: datetime) -> float:
         idle = max(0.0, (now - self._last).total_seconds()) if self._last else 0.0
         return self.wall_s + idle
+
+
+def _after_idle(event: Event) -> bool:
+    """Tell whether the time before an event was nobody's work."""
+    by_hand = isinstance(event, TurnTaken) and event.model == BY_HAND
+    return by_hand or isinstance(event, Resumed | UserMessage | ApprovalGiven | Forked)

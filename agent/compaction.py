@@ -39,7 +39,7 @@ def compact(messages: Sequence[Message], limit: int) -> list[Message]:
     Pure, and the same again for what it returns. Whatever stands in a message besides tool results stays,
     so calls and results keep their pairs; when all that may be cut is not enough, the rest stays as it is.
     """
-    calls = {call["id"]: call["function"] for message in messages for call in message.get("tool_calls") or ()}
+    calls = _asked(messages)
     turns = [place for place, message in enumerate(messages) if message["role"] == "assistant"]
     kept = list(messages)
     bound, total, cut_to = limit * 4, 0, 0
@@ -54,6 +54,32 @@ def compact(messages: Sequence[Message], limit: int) -> list[Message]:
                 total -= _cut(kept, cut_to, calls)
                 cut_to += 1
     return kept
+
+
+def folded(messages: Sequence[Message], calls: frozenset[str]) -> list[Message]:
+    """Return the messages with the results of these calls cut to a line each, where that saves room."""
+    asked = _asked(messages)
+    kept = list(messages)
+    for place, message in enumerate(messages):
+        if message["role"] == "tool" and message["tool_call_id"] in calls:
+            _cut(kept, place, asked)
+    return kept
+
+
+def foldable(messages: Sequence[Message], keep_turns: int = 1) -> list[str]:
+    """Return the calls whose results can be folded now: all that save room, but those of the latest turns."""
+    turns = [place for place, message in enumerate(messages) if message.get("tool_calls")]
+    last = turns[-keep_turns] if len(turns) >= keep_turns else 0
+    asked, kept = _asked(messages), list(messages)
+    return [
+        str(messages[place]["tool_call_id"])
+        for place in range(last)
+        if messages[place]["role"] == "tool" and _cut(kept, place, asked) > 0
+    ]
+
+
+def _asked(messages: Sequence[Message]) -> dict[str, Mapping[str, Any]]:
+    return {call["id"]: call["function"] for message in messages for call in message.get("tool_calls") or ()}
 
 
 def _cut(messages: list[Message], place: int, calls: Mapping[str, Mapping[str, Any]]) -> int:

@@ -29,6 +29,9 @@ SCHEMA_VERSION = 1
 ORIENTATION = "orientation"
 """Model of the turn, numbered 0, in which the program itself asks for the facts of every host."""
 
+BY_HAND = "by-hand"
+"""Model of a turn that a person took: a command typed in the chat, shared with the model."""
+
 Step = Literal["apply", "extend", "confirm", "roll_back"]
 """Steps of a change on its host that the execution ledger records."""
 
@@ -226,6 +229,30 @@ class ActionFinished(EventBase):
     detail: str = ""
 
 
+class ModelChosen(EventBase):
+    """Record that a person chose another model for the turns that follow."""
+
+    type: Literal["model_chosen"] = "model_chosen"
+    model: str = Field(description="As in `started.recorded`.")
+
+
+class Compacted(EventBase):
+    """Record that older results were folded to one line each in what the model is sent."""
+
+    type: Literal["compacted"] = "compacted"
+    calls: list[str] = Field(description="The tool_call_id of each result that was folded.")
+    tokens_before: int
+    tokens_after: int
+
+
+class Forked(EventBase):
+    """Record that what stands before was taken over from another thread, which stays as it is."""
+
+    type: Literal["forked"] = "forked"
+    thread: str = Field(description="The thread that it was taken from.")
+    at_turn: int = Field(description="Last turn that was taken over.")
+
+
 class UndoAsked(EventBase):
     """Record that a person wants a kept change taken back, which this thread is for."""
 
@@ -302,6 +329,9 @@ Event = Annotated[
     | ActionStarted
     | ActionFinished
     | UndoAsked
+    | ModelChosen
+    | Compacted
+    | Forked
     | Measured
     | Judged
     | BudgetUsed

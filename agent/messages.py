@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 
-from agent.events import Event, Started, SystemNote, ToolFinished, TurnTaken, UserMessage
+from agent.events import Compacted, Event, Started, SystemNote, ToolFinished, TurnTaken, UserMessage
 from agent.state import Message, ToolCall
 
 NOTE = "[leadline] "
@@ -41,6 +41,10 @@ class Messages:
             case ToolFinished():
                 self._results[event.tool_call_id] = event.view
                 self._flush()
+            case Compacted():
+                from agent.compaction import folded
+
+                self.list[:] = folded(self.list, frozenset(event.calls))
             case _:
                 pass
 

@@ -150,6 +150,16 @@ class Session:
         return cls(folder, lock, work, queue)
 
     @property
+    def work(self) -> Investigation:
+        """Return what the thread works with, for commands that answer from its record or add to it."""
+        return self._work
+
+    @property
+    def at_work(self) -> bool:
+        """Tell whether a run is under way."""
+        return self._run is not None
+
+    @property
     def events(self) -> Sequence[Event]:
         """Return every stored event so far."""
         return self._work.transcript.events

@@ -7,8 +7,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.compaction import compact, tokens_of
-from agent.state import Message
+from agent.compaction import compact, foldable, folded, tokens_of
+from agent.events import Compacted, ToolFinished, TurnTaken
+from agent.messages import Messages
+from agent.state import Message, ToolCall
 
 Round = tuple[str, list[tuple[str, str]]]
 
@@ -116,3 +118,33 @@ def test_compacting_keeps_pairs_is_repeatable_and_settles(rounds: Any, limit: in
     assert asked == [message["tool_call_id"] for message in short if message["role"] == "tool"]
     rest = [message for message in short if message["role"] != "tool"]
     assert rest == [message for message in messages if message["role"] != "tool"]
+
+
+def test_a_person_folds_what_is_not_of_the_latest_turn() -> None:
+    ledger = json.dumps({"evidence": ["E1"], "pad": "z" * 3000})
+    messages = talk(
+        [
+            ("look", [("grep", result(0)), ("run", "short")]),
+            ("state", [("hypothesis", ledger)]),
+            ("look", [("grep", result(2))]),
+            ("an answer without a call", []),
+        ]
+    )
+    calls = foldable(messages)
+    assert calls == ["c0-0"], "the short one saves nothing, the ledger's ids stay, the latest stays whole"
+    short = folded(messages, frozenset(calls))
+    assert contents(short)[0].startswith("[leadline] cut to save room: grep")
+    assert contents(short)[1:] == contents(messages)[1:] and foldable(short) == []
+    assert foldable([]) == []
+
+
+def test_a_fold_is_part_of_the_record() -> None:
+    fold = Messages("You are Leadline.")
+    turn = TurnTaken(turn=0, model="m", tool_calls=[ToolCall(id="c1", name="facts", arguments="{}")])
+    done = ToolFinished(call="t1", tool_call_id="c1", tool="facts", status="ok", view=result(1))
+    for event in (turn, done, Compacted(calls=["c1"], tokens_before=9, tokens_after=1)):
+        fold.feed(event)
+    assert contents(fold.list) == [
+        "[leadline] cut to save room: facts {} returned 4,118 bytes; artifacts t1.1 (/opt/server_args.py), "
+        "t1.2 (stderr_artifact): read_file artifact=t1.1 pages it"
+    ]

@@ -17,14 +17,17 @@ from agent.events import (
     ApprovalVoided,
     BudgetUsed,
     ChangeMoved,
+    Compacted,
     ConclusionChecked,
     Ended,
     EvidenceAdded,
     Failed,
+    Forked,
     HypothesisMoved,
     Judged,
     Live,
     Measured,
+    ModelChosen,
     PlanMade,
     Progress,
     Resumed,
@@ -229,7 +232,16 @@ def _change_line(
 
 
 def _one_line(
-    event: Started | ToolStarted | ChangeMoved | SystemNote | Failed | Resumed | UndoAsked,
+    event: Started
+    | ToolStarted
+    | ChangeMoved
+    | SystemNote
+    | Failed
+    | Resumed
+    | UndoAsked
+    | ModelChosen
+    | Compacted
+    | Forked,
 ) -> tuple[str, str]:
     match event:
         case Started(thread=thread, hosts=hosts, mode=mode, recorded=recorded):
@@ -246,6 +258,20 @@ def _one_line(
             return f"  resumed by {process}", "dim"
         case UndoAsked(thread=thread, change=change):
             return f"  {change} of {thread} is to be taken back", "magenta"
+        case ModelChosen() | Compacted() | Forked():
+            return _by_person(event), "dim"
+        case _:
+            assert_never(event)
+
+
+def _by_person(event: ModelChosen | Compacted | Forked) -> str:
+    match event:
+        case ModelChosen(model=model):
+            return f"  model from here on: {model}"
+        case Compacted(tokens_before=before, tokens_after=after):
+            return f"  older results folded: {before:,} -> {after:,} tokens"
+        case Forked(thread=thread, at_turn=turn):
+            return f"  goes on from turn {turn} of {thread}"
         case _:
             assert_never(event)
 
