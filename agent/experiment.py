@@ -42,6 +42,7 @@ from agent.measuring import (
     outputs_of,
     reusable,
 )
+from agent.standing import at_rest, given_up
 from agent.state import Change, ChangeStatus, Measurement, ToolCall
 from agent.trial_view import Result, trial_view
 from agent.trials import Trial
@@ -51,10 +52,6 @@ from tools.contract import ArtifactRef, ToolError
 from tools.service_types import ChangeState
 from tools.service_types import ChangeStatus as Standing
 
-POLL_S = 1.0
-"""How often a host is asked while a transaction is at work there."""
-
-UNKNOWN_TRIES = 5
 SETTLE_TRIES = 3
 
 _OUTCOMES: dict[ChangeState, ActionOutcome] = {
@@ -115,6 +112,7 @@ class Experiment:
         """Measure the state before; return why the approval does not hold any more, as of now."""
         if "baseline" not in self.trial.measured:
             await self._baseline()
+        await self.work.gate.passed()
         return problem(self.work, self.trial, self.change, self.host.key_fingerprint, approved)
 
     async def _baseline(self) -> None:
@@ -200,30 +198,11 @@ class Experiment:
             return standing.model_copy(update={"detail": f"{standing.detail}; {error}"})
 
     async def _given_up(self) -> Standing:
-        """Return how a plan stands of which the host knew nothing, once it cannot be begun there any more."""
-        try:
-            return (await self.work.ports.service.roll_back(self.host, self.plan)).status
-        except ToolError as error:
-            return Standing(state="unknown", detail=f"the host does not say how it stands: {error}")
+        return await given_up(self.work.ports.service, self.host, self.plan)
 
     async def _standing(self) -> Standing:
-        """Return how the plan stands, waiting while the transaction is at work, for a bounded time."""
-        until = time.monotonic() + self.plan.readiness_s + self.plan.rollback_after_s + 30
-        unknown = 0
-        while True:
-            standing = await self._asked()
-            unknown = unknown + 1 if standing.state == "unknown" else 0
-            settled = standing.state not in ("armed", "unknown")
-            if settled or unknown >= UNKNOWN_TRIES or time.monotonic() > until:
-                return standing
-            self.ctx.progress(f"the host is at work: {standing.detail}")
-            await asyncio.sleep(POLL_S)
-
-    async def _asked(self) -> Standing:
-        try:
-            return await self.work.ports.service.status(self.host, self.plan.id)
-        except ToolError as error:
-            return Standing(state="unknown", detail=f"the host does not say how it stands: {error}")
+        at_work_s = self.plan.readiness_s + self.plan.rollback_after_s + 30
+        return await at_rest(self.work.ports.service, self.host, self.plan.id, at_work_s, self.ctx.progress)
 
     async def _try(self) -> tuple[Standing, str]:
         """Measure and judge the applied change; return how it stands then, and why there is no verdict."""
@@ -397,6 +376,7 @@ class Undo(Experiment):
     """Take a kept change back: kept as soon as the old state runs and answers, whatever its speed."""
 
     async def _prepare(self, approved: str) -> str | None:
+        await self.work.gate.passed()
         return problem(self.work, self.trial, self.change, self.host.key_fingerprint, approved)
 
     def _is_judged(self) -> bool:

@@ -6,6 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from agent.executions import Executions
+from agent.standing import at_rest
 from tools.contract import Host, ToolError
 from tools.service_types import ChangePlan
 
@@ -20,7 +21,7 @@ async def settle_open(work: Investigation, host: Host, plan: ChangePlan) -> str 
         for earlier in ledger.open_on(plan.host, plan.host_key):
             if earlier.digest == plan.digest():
                 continue
-            found = await work.ports.service.status(host, earlier.plan)
+            found = await at_rest(work.ports.service, host, earlier.plan, 0.0, lambda text: None)
             if found.state in ("armed", "applied", "unknown"):
                 return (
                     f"plan {earlier.plan}, which thread {earlier.thread} began at {earlier.begun_at}, "

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from agent import standing
 from agent.casefile import build, to_markdown
 from agent.casefile_html import to_html
 from agent.errors import UsageError
@@ -156,7 +157,10 @@ async def test_a_rollback_that_is_refused_says_why_a_person_is_needed(tmp_path: 
     assert result["result"] == "needs_person" and "roll_back is refused" in result["why"]
 
 
-async def test_a_host_that_refuses_to_say_how_it_stands_is_for_a_person(tmp_path: Path) -> None:
+async def test_a_host_that_refuses_to_say_how_it_stands_is_for_a_person(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(standing, "UNKNOWN_S", 0.0)
     result, session, _ = await tried(tmp_path, "graphs", apply_ends="unknown", fails={"status"})
     assert result["result"] == "needs_person" and "status is refused" in result["why"], result
     assert session.ended is not None

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from agent import standing
 from agent.errors import UsageError
 from agent.events import (
     ChangeMoved,
@@ -179,7 +180,10 @@ async def test_an_old_state_that_does_not_come_up_leaves_the_change(tmp_path: Pa
 
 
 @pytest.mark.threat(14)
-async def test_an_undo_whose_end_is_not_known_needs_a_person(tmp_path: Path) -> None:
+async def test_an_undo_whose_end_is_not_known_needs_a_person(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(standing, "UNKNOWN_S", 0.0)
     kept, _ = await kept_change(tmp_path)
     service = back(tmp_path)
     service.apply_ends = "unknown"
