@@ -10,7 +10,7 @@ import typer
 import agent
 from agent.surfaces import change_commands, host_command, policy_command
 from agent.surfaces.approvals_command import approvals
-from agent.surfaces.commands import OpenGroup
+from agent.surfaces.commands import OpenGroup, postpone
 from agent.surfaces.options import (
     ApproveOption,
     BaseUrlOption,
@@ -379,3 +379,6 @@ def audit_show(
     from agent.surfaces.audit_command import show
 
     show(host, since, as_json=json_)
+
+
+postpone(app)
