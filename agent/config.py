@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from tomllib import TOMLDecodeError
-from typing import Self
+from typing import Annotated, Self
 
-from pydantic import AliasChoices, Field, SecretStr, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    Field,
+    PrivateAttr,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     SettingsError,
-    TomlConfigSettingsSource,
 )
 
 from agent.audit_settings import AuditSettings
+from agent.config_sources import read_files, wrong
 from agent.errors import UsageError
+from agent.inventory_settings import HostEntry, host_name
 from agent.roles import ApprovalSettings
 from agent.slack_settings import SlackSettings
 from tools.contract import ToolSettings
@@ -108,6 +116,12 @@ class Settings(BaseSettings):
     audit: AuditSettings = Field(default_factory=AuditSettings)
     policy: PolicySettings = Field(default_factory=PolicySettings)
     slack: SlackSettings = Field(default_factory=SlackSettings)
+    hosts: dict[Annotated[str, AfterValidator(host_name)], HostEntry] = Field(
+        default_factory=dict, description="The inventory: one table a host."
+    )
+
+    _flags: dict[str, object] | None = PrivateAttr(default=None)
+    """What `load_settings` was given, so that files can be read again; None for settings made otherwise."""
 
     @model_validator(mode="after")
     def _the_policy_goes_with_the_tools(self) -> Self:
@@ -127,7 +141,10 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Put flags before environment before files; later files win over earlier ones."""
-        files = [TomlConfigSettingsSource(settings_cls, path) for path in reversed(config_files())]
+        files = [
+            InitSettingsSource(settings_cls, init_kwargs=dict(file.data))
+            for file in reversed(read_files(config_files()))
+        ]
         slack_keys = InitSettingsSource(settings_cls, init_kwargs=_slack_keys())
         return (init_settings, env_settings, slack_keys, *files)
 
@@ -135,19 +152,29 @@ class Settings(BaseSettings):
 def load_settings(**flags: object) -> Settings:
     """Return the settings in force; raise `UsageError` that names field and files when one is wrong."""
     try:
-        return Settings(**flags)  # type: ignore[arg-type]
+        found = Settings(**flags)  # type: ignore[arg-type]
+        found._flags = flags
+        return found
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"])
-        files = ", ".join(str(path) for path in config_files() if path.is_file()) or "none"
-        raise UsageError(
-            f"setting {field}: {first['msg']}",
-            do=f"see LEADLINE_* in the environment and these files: {files}",
-        ) from error
+        raise wrong(Settings, read_files(config_files()), error.errors()[0]) from error
     except SettingsError as error:
         raise UsageError(f"a setting in the environment is not JSON: {error}", do="see LEADLINE_*") from error
-    except TOMLDecodeError as error:
-        raise UsageError(f"a settings file is not TOML: {error}", do="see `leadline config show`") from error
+
+
+def files_with(section: str) -> list[Path]:
+    """Return the settings files that say something under a section, in rising priority."""
+    return [file.path for file in read_files(config_files()) if section in file.data]
+
+
+def in_force(settings: Settings) -> Settings:
+    """Return settings with roles and command policy as the files have them now; raise `UsageError`.
+
+    A process may run for days: what a person may approve, and what may run, is what the site says today.
+    """
+    if settings._flags is None:
+        return settings
+    now = load_settings(**settings._flags)
+    return settings.model_copy(update={"approvals": now.approvals, "policy": now.policy})
 
 
 def pin_libraries() -> None:

@@ -57,7 +57,7 @@ def test_direct_messages_have_an_entry_of_their_own() -> None:
         ({"users": ["T0TWO:U0ANA"]}, "not in slack.teams"),
         ({"channels": {"alerts": {}}}, "channel id"),
         ({"channels": {"C0ONE": {"mode": "yolo"}}}, "apply"),
-        ({"user": []}, "Extra"),
+        ({"user": []}, "no such setting; nearest: users"),
     ],
 )
 def test_a_wrong_entry_is_named(said: dict[str, object], problem: str) -> None:

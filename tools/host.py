@@ -45,7 +45,8 @@ class HostTarget:
     """Say where a host is and how to get in; what is left out comes from ``~/.ssh/config``, then defaults.
 
     With ``known_hosts`` the target is pinned: the key must stand in that file, and no configuration but
-    ``config`` is read. ``key_path`` is then the only key offered.
+    ``config`` is read. ``key_path`` is then the only key offered. ``host_keys`` are public keys that are the
+    only ones taken; without ``own_config`` nothing of a person's own configuration is read at all.
     """
 
     name: str
@@ -55,6 +56,8 @@ class HostTarget:
     key_path: Path | None = None
     known_hosts: Path | None = None
     config: Path | None = None
+    host_keys: tuple[str, ...] = ()
+    own_config: bool = True
 
     @classmethod
     def parse(cls, text: str) -> HostTarget:

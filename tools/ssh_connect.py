@@ -51,6 +51,7 @@ class _Place:
     options: asyncssh.SSHClientConnectionOptions
     files: list[Path]
     known: asyncssh.SSHKnownHosts
+    pinned: bool = False
 
     @property
     def address(self) -> str:
@@ -124,7 +125,7 @@ async def _open_jump(
 
 def _arguments(target: HostTarget, settings: HostSettings) -> dict[str, Any]:
     config = target.config
-    if config is None and target.known_hosts is None:
+    if config is None and target.known_hosts is None and target.own_config:
         config = settings.ssh_config
     arguments: dict[str, Any] = {
         "config": [str(config)] if config is not None and config.is_file() else None,
@@ -149,13 +150,17 @@ def _resolve(target: HostTarget, settings: HostSettings) -> _Place:
         options = asyncssh.SSHClientConnectionOptions(
             host=target.address, known_hosts=b"", **_arguments(target, settings)
         )
-        files = _known_hosts_files(target, settings, options)
-        known = asyncssh.read_known_hosts([str(file) for file in files])
+        files = [] if target.host_keys else _known_hosts_files(target, settings, options)
+        known = (
+            asyncssh.import_known_hosts("".join(f"* {key}\n" for key in target.host_keys))
+            if target.host_keys
+            else asyncssh.read_known_hosts([str(file) for file in files])
+        )
     except (OSError, ValueError) as error:
         raise ConnectError(
             target.name, "auth", f"the key, known_hosts or ssh_config cannot be used ({error})", do="mend it"
         ) from error
-    return _Place(target.name, options, files, known)
+    return _Place(target.name, options, files, known, pinned=bool(target.host_keys))
 
 
 def _known_hosts_files(
@@ -163,6 +168,8 @@ def _known_hosts_files(
 ) -> list[Path]:
     if target.known_hosts is not None:
         return [target.known_hosts]
+    if not target.own_config:
+        return [_GLOBAL_KNOWN_HOSTS] if _GLOBAL_KNOWN_HOSTS.is_file() else []
     named = options.config.get("UserKnownHostsFile")
     own = [Path(str(name)).expanduser() for name in named] if isinstance(named, list) and named else []
     return [file for file in (*(own or [settings.known_hosts]), _GLOBAL_KNOWN_HOSTS) if file.is_file()]
@@ -240,6 +247,14 @@ def _bad_key(place: _Place, client: _Client, reason: str) -> ConnectError:
     entry = shlex.quote(name if place.port == 22 else f"[{name}]:{place.port}")
     file = shlex.quote(str(place.files[0])) if place.files else "~/.ssh/known_hosts"
     shown = f"{key.get_fingerprint()} ({key.get_algorithm()})" if key else "a key of another type"
+    if place.pinned:
+        return ConnectError(
+            place.name,
+            "host_key_changed",
+            f"{_spot(place)} shows {shown}, not the host_key of the settings ({reason}); nothing was sent",
+            do="it was reinstalled, or something answers in its place: ask who runs it for the fingerprint, "
+            f"and only if it is the one shown here, change host_key under [hosts.{place.name}]",
+        )
     if place.trusted(client.peer):
         return ConnectError(
             place.name,

@@ -1,4 +1,4 @@
-"""Turn a host argument into a connection: ``local``, an SSH host or alias, or ``SCHEME:NAME`` of a plugin."""
+"""Turn a host argument into a connection: a host of the settings, ``local``, SSH, or ``SCHEME:NAME``."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Protocol
 
 from agent.audit import audit_of
 from agent.audit_host import AuditedHost
 from agent.config import Settings
 from agent.errors import HostUnreachable, UsageError
+from agent.inventory import Inventory
 from agent.surfaces import plugins
 from tools.contract import Host
 from tools.host import ConnectError, HostTarget, connect
@@ -56,14 +58,40 @@ def _plugin(name: str) -> HostPlugin | None:
 
 
 async def resolve(name: str, settings: Settings, progress: Say) -> HostTarget:
-    """Return where a named host is; a scheme before the colon is looked up among the plugins."""
-    plugin = _plugin(name)
-    if plugin is not None:
-        return await asyncio.to_thread(plugin.resolve, name, settings, progress)
+    """Return where a named host is: as the settings say, by the plugin of its scheme, else by SSH."""
+    inventory = Inventory.of(settings)
+    known = inventory.target(name)
+    if known is not None:
+        return known
+    by_plugin = await _plugged(name, settings, progress)
+    if by_plugin is not None:
+        return by_plugin
     try:
         return HostTarget.parse(name)
     except ValueError as error:
         raise UsageError(str(error)) from error
+
+
+async def resolve_for_service(name: str, settings: Settings, progress: Say) -> HostTarget:
+    """Return where a host is for a service that works alone: by the inventory, with its key pinned."""
+    inventory = Inventory.of(settings)
+    entry = inventory.get(name)
+    if entry is None or entry.plugin is None:
+        return inventory.for_service(name)
+    target = await _plugged(name, settings, progress)
+    if target is None or target.known_hosts is None:
+        raise UsageError(f"host {name}: nothing pins the key of {entry.plugin}", do="write its host_key")
+    return target
+
+
+async def _plugged(name: str, settings: Settings, progress: Say) -> HostTarget | None:
+    entry = Inventory.of(settings).get(name)
+    place = entry.plugin if entry is not None else name
+    plugin = _plugin(place) if place is not None else None
+    if plugin is None or place is None:
+        return None
+    target = await asyncio.to_thread(plugin.resolve, place, settings, progress)
+    return replace(target, name=name) if entry is not None else target
 
 
 def release(name: str, settings: Settings) -> None:
@@ -74,9 +102,15 @@ def release(name: str, settings: Settings) -> None:
 
 
 @asynccontextmanager
-async def open_host(name: str, settings: Settings, progress: Say = say) -> AsyncIterator[Host]:
-    """Connect for the time of the block, each command recorded; raise `HostUnreachable` with what to do."""
-    target = await resolve(name, settings, progress)
+async def open_host(
+    name: str, settings: Settings, progress: Say = say, *, service: bool = False
+) -> AsyncIterator[Host]:
+    """Connect for the time of the block, each command recorded; raise `HostUnreachable` with what to do.
+
+    A ``service`` reaches hosts of the inventory alone, by what stands there.
+    """
+    find = resolve_for_service if service else resolve
+    target = await find(name, settings, progress)
     audit = audit_of(settings)
     try:
         host = AuditedHost(await connect(target, settings), audit)

@@ -1,0 +1,149 @@
+"""Read settings files one by one, so that what is wrong is told with its file and line, and what is near."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+from agent.errors import UsageError
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+_ONCE = ("hosts",)
+"""Tables whose entries stand in one file alone: half of one and half of another would be neither."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFile:
+    """Hold what one settings file says."""
+
+    path: Path
+    data: Mapping[str, Any]
+    text: str
+
+    def says(self, location: Sequence[str | int]) -> bool:
+        """Tell whether the file sets something at a location, such as ``("hosts", "gpu1", "unit")``."""
+        found: Any = self.data
+        for part in location:
+            if not isinstance(found, Mapping) or part not in found:
+                return False
+            found = found[part]
+        return True
+
+    def line(self, location: Sequence[str | int]) -> int | None:
+        """Return the line that sets a location, as far as a look at the text can tell."""
+        return _line_of(self.text.splitlines(), [str(part) for part in location])
+
+
+def read_files(paths: Iterable[Path]) -> list[ConfigFile]:
+    """Return the files that are there, in the same order; raise `UsageError` that names file and place."""
+    found = []
+    for path in paths:
+        try:
+            text = path.read_text(encoding="utf-8")
+            found.append(ConfigFile(path, tomllib.loads(text), text))
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except tomllib.TOMLDecodeError as error:
+            raise UsageError(f"{path} is not TOML: {_plain(str(error))}", do="mend that line") from error
+        except UnicodeDecodeError as error:
+            raise UsageError(f"{path} is not UTF-8 text: {error.reason}", do="write it anew") from error
+        except OSError as error:
+            raise UsageError(
+                f"{path} cannot be read: {error.strerror}", do="give rights, or remove it"
+            ) from error
+    _refuse_twice(found)
+    return found
+
+
+def _plain(said: str) -> str:
+    """Return an error of tomllib as people write keys: ``hosts.gpu1`` for ``('hosts', 'gpu1')``."""
+    return re.sub(r"\('([^)]*)',?\)", lambda found: found[1].replace("', '", "."), said)
+
+
+def _refuse_twice(files: Sequence[ConfigFile]) -> None:
+    for table in _ONCE:
+        seen: dict[str, Path] = {}
+        for file in files:
+            entries = file.data.get(table)
+            for name in entries if isinstance(entries, Mapping) else ():
+                if name in seen:
+                    raise UsageError(
+                        f"[{table}.{name}] stands in {seen[name]} and in {file.path}", do="keep one of them"
+                    )
+                seen[name] = file.path
+
+
+def wrong(model: type[BaseModel], files: Sequence[ConfigFile], error: Mapping[str, Any]) -> UsageError:
+    """Return what a person reads of a value that does not hold: field, file and line, and what would."""
+    location: tuple[str | int, ...] = tuple(part for part in error["loc"] if part != "[key]")
+    file = next((one for one in reversed(files) if one.says(location)), None)
+    if file is None:  # a single value that stands for a list of one has no place of its own in the file
+        file = next((one for one in reversed(files) if one.says(location[:-1])), None)
+    line = file.line(location) if file is not None else None
+    where = f" in {file.path}" + (f" line {line}" if line else "") if file is not None else ""
+    field = ".".join(str(part) for part in location)
+    if error["type"] != "extra_forbidden":
+        said = str(error["msg"]).removeprefix("Value error, ")
+        names = ", ".join(str(one.path) for one in files) or "none"
+        do = "" if where else f"see LEADLINE_* in the environment and these files: {names}"
+        return UsageError(f"setting {field}{where}: {said}", do=do)
+    names_there = fields_at(model, location[:-1])
+    near = difflib.get_close_matches(str(location[-1]), names_there, n=3, cutoff=0.5)
+    do = f"nearest: {', '.join(near)}" if near else f"there are: {', '.join(names_there)}"
+    return UsageError(f"setting {field}{where}: there is no such setting", do=do)
+
+
+def fields_at(model: type[BaseModel], location: Sequence[str | int]) -> list[str]:
+    """Return the names of the settings at a location; none where there is no table."""
+    inside = _table_at(model, location)
+    return list(inside.model_fields) if inside is not None else []
+
+
+def _table_at(model: type[BaseModel], location: Sequence[str | int]) -> type[BaseModel] | None:
+    found: Any = model
+    for part in location:
+        if not _is_table(found):
+            found = next((one for one in reversed(get_args(found)) if one is not type(None)), None)
+        elif part in found.model_fields:
+            found = found.model_fields[str(part)].annotation
+        else:
+            return None
+        found = next((one for one in get_args(found) if _is_table(one)), found) if _optional(found) else found
+    return found if _is_table(found) else None
+
+
+def _optional(kind: Any) -> bool:
+    return type(None) in get_args(kind)
+
+
+def _is_table(kind: Any) -> bool:
+    return hasattr(kind, "model_fields")
+
+
+def _line_of(lines: Sequence[str], location: list[str]) -> int | None:
+    """Return the number of the line that says a key: under its table's header, else as a dotted key."""
+    table: list[str] = []
+    best: int | None = None
+    for number, line in enumerate(lines, 1):
+        header = re.match(r"\s*\[\[?\s*([^\]]+?)\s*\]", line)
+        assigned = re.match(r"\s*([A-Za-z0-9_.\"' -]+?)\s*=", line)
+        if header:
+            table = _keys(header[1])
+            if table[: len(location)] == location:
+                best = best or number
+        elif assigned:
+            whole = table + _keys(assigned[1])
+            if whole == location[: len(whole)]:
+                return number
+    return best
+
+
+def _keys(text: str) -> list[str]:
+    return [part.strip().strip("\"'") for part in re.findall(r"\"[^\"]*\"|'[^']*'|[^.]+", text)]
