@@ -123,9 +123,6 @@ class Settings(BaseSettings):
     _flags: dict[str, object] | None = PrivateAttr(default=None)
     """What `load_settings` was given, so that files can be read again; None for settings made otherwise."""
 
-    _flags: dict[str, object] | None = PrivateAttr(default=None)
-    """What `load_settings` was given, so that files can be read again; None for settings made otherwise."""
-
     @model_validator(mode="after")
     def _the_policy_goes_with_the_tools(self) -> Self:
         """Hand the policy to whatever is handed the settings of the tools."""
@@ -167,17 +164,6 @@ def load_settings(**flags: object) -> Settings:
 def files_with(section: str) -> list[Path]:
     """Return the settings files that say something under a section, in rising priority."""
     return [file.path for file in read_files(config_files()) if section in file.data]
-
-
-def in_force(settings: Settings) -> Settings:
-    """Return settings with roles and command policy as the files have them now; raise `UsageError`.
-
-    A process may run for days: what a person may approve, and what may run, is what the site says today.
-    """
-    if settings._flags is None:
-        return settings
-    now = load_settings(**settings._flags)
-    return settings.model_copy(update={"approvals": now.approvals, "policy": now.policy})
 
 
 def in_force(settings: Settings) -> Settings:
