@@ -18,10 +18,13 @@ from agent.approvals_decide import Decision, decide, stale, take_back
 from agent.approvals_policy import policy_digest
 from agent.approvals_record import ApprovalRecord, ApprovalRefused, State, id_of
 from agent.approvals_store import ApprovalStore
+from agent.config import in_force
+from agent.errors import LeadlineError, UsageError
 from agent.events import ApprovalAsked, ApprovalGiven, ApprovalVoided
 from agent.investigation import Investigation
 from agent.roles import at_terminal, owner_of, refusal
 from agent.state import Change, Record
+from agent.steering import SPOKE
 from agent.trials import Trial
 from tools.contract import ToolError
 from tools.service_types import ChangePlan
@@ -48,21 +51,24 @@ def decided(work: Investigation, interrupt: str) -> dict[str, str] | None:
         return {"decision": trial.given.decision, "digest": trial.given.digest}
     if trial is None or trial.void is not None:
         return VOID
+    if work.history.unheard:
+        void(work, trial, SPOKE)
+        return VOID
     try:
         _ask(work, trial, interrupt)
         record = _stored(work, trial)
     except ValidationError:
         void(work, trial, "the recorded plan is damaged")
         return VOID
-    except ApprovalRefused as error:
-        void(work, trial, error.what)
+    except (UsageError, ToolError) as error:  # no decision of ours, or nobody can say what is allowed now
+        void(work, trial, str(error))
         return VOID
     if record.state in ("approved", "denied"):
         given = _take(work, record)
         return {"decision": given.decision, "digest": given.digest}
     state, why = record.state, record.reason or record.state
     if state == "waiting":
-        if (end := stale(work.settings, record, datetime.now(UTC))) is None:
+        if (end := _stale(work, record, datetime.now(UTC))) is None:
             return None
         state, why = end
     void(work, trial, "nobody decided before it expired" if state == "expired" else why)
@@ -88,7 +94,9 @@ def open_elsewhere(work: Investigation) -> bool:
     try:
         return trial is None or _stored(work, trial).state == "waiting"
     except ApprovalRefused:
-        return False
+        return False  # gone or not ours: going on asks anew
+    except LeadlineError:
+        return True  # a store that cannot be read says of nobody that they decided
 
 
 def give(work: Investigation, approval: Approval, now: datetime | None = None) -> ApprovalGiven:
@@ -217,7 +225,7 @@ def _ask(work: Investigation, trial: Trial, interrupt: str) -> None:
         setting=plan.setting,
         requester=(started.requester if started else None) or at_terminal(),
         risk=_risk(plan),
-        policy_digest=policy_digest(work.settings),
+        policy_digest=policy_digest(in_force(work.settings)),
         created_at=datetime.now(UTC),
         expires_at=trial.asked.expires_at,
     )
@@ -255,10 +263,21 @@ def _unfit(work: Investigation, trial: Trial, record: ApprovalRecord, now: datet
         return "the plan is not the one that was approved"
     if record.state != "approved" or record.decided_by is None:
         return f"its approval is {record.state}{': ' + record.reason if record.reason else ''}"
-    if (end := stale(work.settings, record, now)) is not None:
+    try:
+        site = in_force(work.settings)
+    except UsageError as error:
+        return f"who may approve cannot be read now: {error}"
+    if (end := stale(site, record, now)) is not None:
         return end[1]
-    owner = owner_of(work.settings.state_dir)
-    return refusal(work.settings.approvals, record.decided_by, record.requester, owner=owner, approves=True)
+    owner = owner_of(site.state_dir)
+    return refusal(site.approvals, record.decided_by, record.requester, owner=owner, approves=True)
+
+
+def _stale(work: Investigation, record: ApprovalRecord, now: datetime) -> tuple[State, str] | None:
+    try:
+        return stale(in_force(work.settings), record, now)
+    except UsageError as error:
+        return "voided", f"who may approve cannot be read now: {error}"
 
 
 def _stored(work: Investigation, trial: Trial) -> ApprovalRecord:

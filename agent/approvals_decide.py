@@ -20,7 +20,7 @@ from agent.approvals_record import ApprovalRecord, ApprovalRefused, State
 from agent.approvals_store import ApprovalStore, Writing
 from agent.audit import audit_of
 from agent.audit_record import Kind
-from agent.config import Settings
+from agent.config import Settings, in_force
 from agent.errors import LeadlineError
 from agent.roles import Person, may_take_back, owner_of, refusal
 from agent.state import Record
@@ -54,6 +54,7 @@ def decide(
 
     A click that is delivered again gets the answer of the first time and changes nothing.
     """
+    settings = in_force(settings)  # the roles of today, however long this process has run
     at = now or datetime.now(UTC)
     click = None if decision.click is None else json.dumps(decision.click)
     refused: ApprovalRefused | None = None
@@ -93,9 +94,11 @@ def stale(settings: Settings, record: ApprovalRecord, now: datetime) -> tuple[St
     """Return the end that an open approval has come to by itself, and why; None while it holds."""
     if now >= record.expires_at:
         return "expired", f"the plan of {record.change} has expired"
-    if policy_digest(settings) != record.policy_digest:
-        return "voided", "the command policy was changed since it was asked for"
-    return None
+    try:
+        same = policy_digest(settings) == record.policy_digest
+    except ToolError as error:
+        return "voided", f"the command policy cannot be read now: {error}"
+    return None if same else ("voided", "the command policy was changed since it was asked for")
 
 
 def _decided(
