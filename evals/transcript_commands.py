@@ -162,6 +162,33 @@ def save(
     sys.stdout.write(f"{path}\n")
 
 
+@app.command()
+def renew(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Recordings; without one, all that the product made.")
+    ] = None,
+) -> None:
+    """Make recordings again with the command of each, as after a change of prompts or of a tool.
+
+    A new one that comes to another outcome, or to a score that is not expected of it, is not kept.
+    """
+    from agent.errors import ExitCode, LeadlineError
+    from agent.surfaces.targets import say
+    from evals import renewing
+
+    failed = 0
+    for name in names or renewing.renewable():
+        try:
+            sys.stdout.write(f"{renewing.renew(name, say=say)}\n")
+        except LeadlineError as error:
+            failed += 1
+            say(str(error))
+    for path in renewing.sweep():
+        say(f"removed {path}: no recording needs it")
+    if failed:
+        raise typer.Exit(int(ExitCode.ERROR))
+
+
 def _recording(name: str) -> Recording:
     from agent.models.replay import Recording
     from evals import recordings

@@ -35,13 +35,18 @@ def remarks(root: Path, **more: Any) -> list[case_settings.Remark]:
     return case_settings.remarks(case, path, where, CACHE)
 
 
-@pytest.fixture(autouse=True)
-def source() -> None:
-    """Have the source of the scenario's package, or skip."""
+def have(package: str, version: str) -> None:
+    """Have the source of a package, or skip."""
     try:
-        fetch("sglang", "0.5.11", CACHE)
+        fetch(package, version, CACHE)
     except PackageError as error:
         pytest.skip(str(error))
+
+
+@pytest.fixture(autouse=True)
+def source() -> None:
+    """Have the source of the small scenario's package."""
+    have("sglang", "0.5.11")
 
 
 @pytest.mark.parametrize("name", cases.names())
@@ -49,6 +54,8 @@ def test_every_setting_of_our_own_cases_is_known(name: str) -> None:
     case = cases.load(name)
     where = case_check.scenario_of(case)
     assert not isinstance(where, str)
+    if where.package is not None:
+        have(where.package.name, where.package.version)
     assert case_settings.remarks(case, cases.path_of(name), where, CACHE) == []
 
 
