@@ -32,6 +32,9 @@ from agent.slack_settings import SlackSettings
 from tools.contract import ToolSettings
 from tools.policy_settings import PolicySettings
 
+SITE = Path("/etc/leadline/config.toml")
+"""The settings of whoever runs this machine."""
+
 
 def _xdg(name: str, fallback: str) -> Path:
     return Path(os.environ.get(name) or Path.home() / fallback) / "leadline"  # noqa: TID251
@@ -40,7 +43,7 @@ def _xdg(name: str, fallback: str) -> Path:
 def config_files() -> list[Path]:
     """Return the configuration files in rising priority: site, person, project."""
     return [
-        Path("/etc/leadline/config.toml"),
+        SITE,
         _xdg("XDG_CONFIG_HOME", ".config") / "config.toml",
         Path(".leadline.toml"),
     ]

@@ -9,12 +9,15 @@ from pathlib import Path
 import asyncssh
 import pytest
 
-from agent.config import Settings, load_settings
+from agent.config import Settings
 from agent.errors import HostUnreachable, UsageError
 from agent.inventory import Inventory
 from agent.ssh_aliases import ssh_aliases
 from agent.surfaces.targets import open_host, resolve, resolve_for_service, say
+from tests.settings_folder import SettingsFolder, folder
 from tests.sshd_fixtures import KINDS, SshServer, ssh_server
+
+__all__ = ["folder"]
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGJ0bXJzdHV2d3h5ejAxMjM0NTY3ODkwYWJjZGVm"
 FLEET = f"""
@@ -35,21 +38,9 @@ role = "decode"
 """
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Give the person's settings folder; no other file of settings is in reach."""
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "config" / "leadline").mkdir(parents=True)
-    return tmp_path / "config" / "leadline"
-
-
-def loaded(folder: Path, text: str = FLEET, ssh_config: str = "") -> Settings:
-    (folder / "config.toml").write_text(text)
-    (folder.parent.parent / ".ssh").mkdir(exist_ok=True)
-    (folder.parent.parent / ".ssh" / "config").write_text(ssh_config)
-    return load_settings()
+def loaded(folder: SettingsFolder, text: str = FLEET, ssh_config: str = "") -> Settings:
+    folder.ssh_config.write_text(ssh_config)
+    return folder.load(text)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +60,7 @@ def loaded(folder: Path, text: str = FLEET, ssh_config: str = "") -> Settings:
         ("somewhere-else", ["somewhere-else"]),
     ],
 )
-def test_words_name_hosts(folder: Path, words: str | list[str], hosts: list[str]) -> None:
+def test_words_name_hosts(folder: SettingsFolder, words: str | list[str], hosts: list[str]) -> None:
     assert Inventory.of(loaded(folder)).select(words) == hosts
 
 
@@ -84,22 +75,22 @@ def test_words_name_hosts(folder: Path, words: str | list[str], hosts: list[str]
     ],
 )
 def test_a_typo_is_one_line_with_what_is_near_and_the_file(
-    folder: Path, word: str, says: str, near: str
+    folder: SettingsFolder, word: str, says: str, near: str
 ) -> None:
     with pytest.raises(UsageError) as caught:
         Inventory.of(loaded(folder)).select(word)
     assert says in str(caught.value) and near in str(caught.value)
     assert "\n" not in str(caught.value)
     if word.strip(" ,") and not word.endswith("decoder"):
-        assert str(folder / "config.toml") in str(caught.value)
+        assert str(folder.person) in str(caught.value)
 
 
-def test_an_ssh_alias_is_no_typo(folder: Path) -> None:
+def test_an_ssh_alias_is_no_typo(folder: SettingsFolder) -> None:
     settings = loaded(folder, ssh_config="Host gpu11 gpu12 *.lan !no\n  HostName 10.0.0.11\n")
     assert Inventory.of(settings).select("gpu11") == ["gpu11"]
 
 
-def test_without_an_inventory_every_word_stays_what_it_was(folder: Path) -> None:
+def test_without_an_inventory_every_word_stays_what_it_was(folder: SettingsFolder) -> None:
     inventory = Inventory.of(loaded(folder, ""))
     assert inventory.select("gpu1") == ["gpu1"]
     with pytest.raises(UsageError, match="the settings, and they name none"):
@@ -137,20 +128,19 @@ def test_aliases_are_read_through_includes(tmp_path: Path) -> None:
         ("[tools]\nallow_laod = true", "setting tools.allow_laod in {file} line 2"),
     ],
 )
-def test_what_is_wrong_is_told_with_file_and_field(folder: Path, text: str, says: str) -> None:
+def test_what_is_wrong_is_told_with_file_and_field(folder: SettingsFolder, text: str, says: str) -> None:
     with pytest.raises(UsageError) as caught:
         loaded(folder, text)
-    assert says.format(file=folder / "config.toml") in str(caught.value)
+    assert says.format(file=folder.person) in str(caught.value)
 
 
-def test_half_a_host_here_and_half_there_is_refused(folder: Path, tmp_path: Path) -> None:
-    (tmp_path / ".leadline.toml").write_text('[hosts.gpu1]\nssh = "elsewhere"\n')
-    with pytest.raises(UsageError, match=r"\[hosts.gpu1\] stands in .*config.toml and in .leadline.toml"):
-        loaded(folder)
+def test_half_a_host_here_and_half_there_is_refused(folder: SettingsFolder) -> None:
+    with pytest.raises(UsageError, match=r"\[hosts.gpu1\] stands in .*etc/config.toml and in .*config.toml"):
+        folder.load(FLEET, site='[hosts.gpu1]\nssh = "elsewhere"\n')
 
 
 @pytest.mark.threat(9)
-def test_a_service_goes_by_the_inventory_alone(folder: Path) -> None:
+def test_a_service_goes_by_the_inventory_alone(folder: SettingsFolder) -> None:
     settings = loaded(folder, ssh_config="Host gpu1 gpu2\n  ProxyCommand touch /tmp/never\n")
     inventory = Inventory.of(settings)
     target = inventory.for_service("gpu1")
@@ -165,7 +155,7 @@ def test_a_service_goes_by_the_inventory_alone(folder: Path) -> None:
 
 @contextlib.asynccontextmanager
 async def in_the_inventory(
-    server: SshServer, folder: Path, key: str, more: str = ""
+    server: SshServer, folder: SettingsFolder, key: str, more: str = ""
 ) -> AsyncIterator[Settings]:
     text = (
         f'[hosts.box]\nssh = "127.0.0.1:{server.port}"\nkey = "{server.root / "client_key"}"\n'
@@ -176,7 +166,7 @@ async def in_the_inventory(
 
 @pytest.mark.threat(9)
 @pytest.mark.parametrize("kind", KINDS)
-async def test_the_pinned_key_alone_opens_the_way(kind: str, folder: Path, tmp_path: Path) -> None:
+async def test_the_pinned_key_alone_opens_the_way(kind: str, folder: SettingsFolder, tmp_path: Path) -> None:
     root = tmp_path / "server"
     root.mkdir()
     async with ssh_server("asyncssh" if kind == "asyncssh" else "openssh", root) as server:
@@ -194,7 +184,7 @@ async def test_the_pinned_key_alone_opens_the_way(kind: str, folder: Path, tmp_p
 
 
 @pytest.mark.threat(9)
-async def test_a_service_reads_no_configuration_of_a_person(folder: Path, tmp_path: Path) -> None:
+async def test_a_service_reads_no_configuration_of_a_person(folder: SettingsFolder, tmp_path: Path) -> None:
     root = tmp_path / "server"
     root.mkdir()
     async with ssh_server("asyncssh", root) as server:
@@ -202,7 +192,7 @@ async def test_a_service_reads_no_configuration_of_a_person(folder: Path, tmp_pa
         wrong = f"Host *\n  ProxyCommand sh -c 'touch {touched}; exit 1'\n"
         key = (root / "host_key.pub").read_text()
         async with in_the_inventory(server, folder, key) as settings:
-            (tmp_path / ".ssh" / "config").write_text(wrong)
+            folder.ssh_config.write_text(wrong)
             async with open_host("box", settings, service=True) as host:
                 assert (await host.exec(["true"])).ok
             assert not touched.exists()
@@ -212,7 +202,7 @@ async def test_a_service_reads_no_configuration_of_a_person(folder: Path, tmp_pa
             assert touched.exists()
 
 
-async def test_a_host_of_the_inventory_goes_by_its_name(folder: Path) -> None:
+async def test_a_host_of_the_inventory_goes_by_its_name(folder: SettingsFolder) -> None:
     settings = loaded(folder)
     assert (await resolve("gpu1", settings, say)).address == "10.0.0.1"
     assert (await resolve("gpu9.example.net", settings, say)).address == "gpu9.example.net"

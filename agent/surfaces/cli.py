@@ -11,6 +11,7 @@ import agent
 from agent.surfaces import change_commands, host_command, policy_command
 from agent.surfaces.approvals_command import approvals
 from agent.surfaces.commands import OpenGroup, postpone
+from agent.surfaces.hosts_command import hosts
 from agent.surfaces.options import (
     ApproveOption,
     BaseUrlOption,
@@ -51,6 +52,7 @@ app.add_typer(playbooks, name="playbooks")
 app.add_typer(config, name="config")
 app.add_typer(policy_command.policy, name="policy")
 app.add_typer(host_command.host, name="host")
+app.add_typer(hosts, name="hosts")
 app.add_typer(approvals, name="approvals")
 audit = typer.Typer(no_args_is_help=True, help="What was done on hosts: sealed records, and their check.")
 app.add_typer(audit, name="audit")

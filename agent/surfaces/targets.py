@@ -87,6 +87,8 @@ async def resolve_for_service(name: str, settings: Settings, progress: Say) -> H
 async def _plugged(name: str, settings: Settings, progress: Say) -> HostTarget | None:
     entry = Inventory.of(settings).get(name)
     place = entry.plugin if entry is not None else name
+    if entry is not None and place is not None and "#" not in place:
+        raise UsageError(f"host {name}: {place} would start a new one each time", do=f"write {place}#ID")
     plugin = _plugin(place) if place is not None else None
     if plugin is None or place is None:
         return None

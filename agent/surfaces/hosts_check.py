@@ -1,0 +1,156 @@
+"""Look at many hosts at once: can each be reached, what may we do there, what runs there."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, Field
+
+from agent.config import Settings, load_settings
+from agent.errors import ExitCode, UsageError
+from agent.inventory import ALL, Inventory
+from agent.surfaces.side_by_side import Down, each, give_back_fresh, open_all
+from agent.surfaces.table import columns
+from agent.surfaces.targets import say
+from tools.contract import Host, ToolContext, ToolError
+
+if TYPE_CHECKING:
+    from tools.account import AccountReport
+
+_HEAD = ("HOST", "STATE", "ACCOUNT", "GPUS", "ENGINES", "")
+
+
+class HostRow(BaseModel):
+    """Hold what a check found on one host; what could not be learned is None, with the reason in `says`."""
+
+    host: str
+    state: Literal["ok", "warning", "broken", "down"]
+    user: str | None = None
+    account: str | None = None
+    gpus: str | None = None
+    engines: list[str] = Field(default_factory=list)
+    says: list[str] = Field(default_factory=list)
+    do: str = ""
+
+
+def check_hosts(words: Sequence[str], *, as_json: bool) -> None:
+    """Print a row for every host; exit 6 when one is down, 3 when one has to be put right."""
+    settings = load_settings()
+    inventory = Inventory.of(settings)
+    if not words and not inventory.entries:
+        raise UsageError("the settings name no hosts", do="name some, or write [hosts.NAME] (leadline init)")
+    names = inventory.select(words or [ALL])
+    rows = asyncio.run(checked(names, settings))
+    if as_json:
+        sys.stdout.write("".join(row.model_dump_json() + "\n" for row in rows))
+    else:
+        sys.stdout.write(_text(rows))
+    states = {row.state for row in rows}
+    if "down" in states:
+        raise SystemExit(int(ExitCode.HOST_UNREACHABLE))
+    if "broken" in states:
+        raise SystemExit(int(ExitCode.PROBLEM_FOUND))
+
+
+async def checked(names: Sequence[str], settings: Settings) -> list[HostRow]:
+    """Connect to the hosts, then look at account and facts of each: one command for either."""
+    async with AsyncExitStack() as stack:
+        began = time.monotonic()
+        opened = await open_all(names, settings, stack, say)
+        give_back_fresh(names, opened, settings, stack)
+        say(f"{len(opened.hosts)} of {len(names)} reached in {time.monotonic() - began:.1f} s")
+        found = await each(list(opened.hosts), lambda name: _look(opened.hosts[name], name, settings))
+    rows = {row.host: row for row in [*found, *map(_down, opened.down)]}
+    order = {name: place for place, name in enumerate(names)}
+    return sorted(rows.values(), key=lambda row: order.get(row.host, len(order)))
+
+
+def _down(host: Down) -> HostRow:
+    return HostRow(host=host.name, state="down", says=[host.what.removeprefix(f"{host.name}: ")], do=host.do)
+
+
+async def _look(host: Host, name: str, settings: Settings) -> HostRow:
+    """Return what account and facts of a host say, both asked at once."""
+    entry = Inventory.of(settings).get(name)
+    units = [entry.unit] if entry is not None and entry.unit else []
+    account, facts = await asyncio.gather(_account(host, units), _facts(host, settings))
+    row = HostRow(host=name, state="ok")
+    if isinstance(account, str):
+        row.state = "warning"
+        row.says.append(account)
+    else:
+        row.user, row.account = account.user, account.kind
+        if account.problems:
+            row.state = "broken"
+            row.says.append(f"{len(account.problems)} to put right with its account")
+            row.do = f"leadline host check {name}"
+    if isinstance(facts, str):
+        row.state = "warning" if row.state == "ok" else row.state
+        row.says.append(facts)
+    else:
+        row.gpus = _gpus(facts)
+        row.engines = [_engine(one) for one in facts["engines"]]
+        if facts["not_permitted"]:
+            row.says.append(f"not permitted: {len(facts['not_permitted'])} of the facts")
+    say(f"{name}: looked at")
+    return row
+
+
+async def _account(host: Host, units: Sequence[str]) -> AccountReport | str:
+    from tools import account
+
+    try:
+        return await account.check(host, units)
+    except ToolError as error:
+        return str(error)
+
+
+async def _facts(host: Host, settings: Settings) -> dict[str, Any] | str:
+    from agent.own_secrets import redactor
+    from tools import facts
+    from tools.artifacts import ArtifactStore
+
+    context = ToolContext(
+        call_id="t1",
+        hosts={host.name: host},
+        store=ArtifactStore(settings.state_dir / "by-hand" / "artifacts"),
+        redact=redactor(settings),
+        settings=settings.tools,
+        cache_dir=settings.cache_dir,
+    )
+    try:
+        return await facts.run(context, facts.Args())
+    except ToolError as error:
+        return str(error)
+
+
+def _gpus(facts: dict[str, Any]) -> str:
+    names = [str(row.get("name", "GPU")) for row in facts["hardware"]["gpus"]]
+    kinds = dict.fromkeys(names)
+    return ", ".join(f"{names.count(kind)} x {kind}" for kind in kinds)
+
+
+def _engine(row: dict[str, Any]) -> str:
+    return " ".join(str(row[key]) for key in ("engine", "version", "unit") if row.get(key))
+
+
+def _text(rows: Sequence[HostRow]) -> str:
+    cells = [
+        [
+            row.host,
+            row.state,
+            " ".join(filter(None, (row.user, f"({row.account})" if row.account else ""))),
+            row.gpus or "",
+            ", ".join(row.engines),
+            "; ".join([*row.says, *([f"do: {row.do}"] if row.do else [])]) or " ",
+        ]
+        for row in rows
+    ]
+    counts = {state: sum(row.state == state for row in rows) for state in ("ok", "warning", "broken", "down")}
+    said = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
+    return columns(_HEAD, cells) + f"{len(rows)} hosts: {said}\n"
