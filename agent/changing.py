@@ -14,7 +14,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import interrupt
 
 from agent.actions import ProposeChangeArgs
-from agent.approvals import problem, void
+from agent.approvals import problem, void, withdraw
 from agent.audit_scope import acting
 from agent.calls import finish, start, validated
 from agent.events import ChangeMoved, Event, PlanMade
@@ -33,6 +33,7 @@ from agent.undoing import proposed as to_undo
 from agent.unsettled import settle_open
 from tools.contract import ToolContext, ToolError
 from tools.display import printable
+from tools.lease import Overtaken
 from tools.process import load_process
 from tools.service_types import ChangePlan, ChangeRequest
 from tools.service_types import ChangeStatus as Standing
@@ -77,13 +78,17 @@ async def _carry_out(work: Investigation, trial: Trial, approved: str) -> None:
             return
     held = work.hosts[trial.plan.host]
     with acting(work.thread, f"try {change.id}", change=change.id, digest=trial.made.digest):
-        async with leased(work, held, trial.plan, begun=bool(trial.actions)):
-            busy = None if trial.actions else await settle_open(work, held, trial.plan)
-            if busy is not None:
-                _close(work, call, change, trial, "not_applied", busy)
-                return
-            kind = Undo if trial.plan.undoes is not None else Experiment
-            await kind(work, trial, call).run(approved)
+        try:
+            async with leased(work, held, trial.plan, begun=bool(trial.actions)):
+                busy = None if trial.actions else await settle_open(work, held, trial.plan)
+                if busy is not None:
+                    _close(work, call, change, trial, "not_applied", busy)
+                    return
+                kind = Undo if trial.plan.undoes is not None else Experiment
+                await kind(work, trial, call).run(approved)
+        except Overtaken as error:
+            # Waiting would not help: what was approved was read before somebody else's change.
+            void(work, trial, str(error))
 
 
 async def plan_change(work: Investigation, call: ToolCall) -> Literal["review", "act"]:
@@ -252,6 +257,8 @@ def _close(
     why: str,
     proposed: list[Event] | None = None,
 ) -> None:
-    """Answer the call of a change that was not tried."""
+    """Answer the call of a change that was not tried; what was approved of it is taken back."""
+    if trial is not None:
+        withdraw(work, trial, why)
     view = trial_view(change, trial, result, Standing(state="none", detail=why), "", [])
     finish(work, work.history.last_turn, call, view, events=proposed)

@@ -30,7 +30,7 @@ from agent.events import (
     Phase,
     Step,
 )
-from agent.executions import Executions
+from agent.executions import BegunBefore, Executions
 from agent.investigation import Investigation
 from agent.measuring import (
     MEASURE,
@@ -42,27 +42,16 @@ from agent.measuring import (
     outputs_of,
     reusable,
 )
-from agent.standing import at_rest, given_up
+from agent.standing import OUTCOMES, at_rest, given_up
 from agent.state import Change, ChangeStatus, Measurement, ToolCall
 from agent.trial_view import Result, trial_view
 from agent.trials import Trial
 from agent.unsettled import closed
 from agent.verdicts import compare, measured_words
 from tools.contract import ArtifactRef, ToolError
-from tools.service_types import ChangeState
 from tools.service_types import ChangeStatus as Standing
 
 SETTLE_TRIES = 3
-
-_OUTCOMES: dict[ChangeState, ActionOutcome] = {
-    "none": "none",
-    "armed": "unknown",
-    "applied": "applied",
-    "confirmed": "confirmed",
-    "rolled_back": "rolled_back",
-    "failed": "failed",
-    "unknown": "unknown",
-}
 
 
 class Experiment:
@@ -78,6 +67,8 @@ class Experiment:
         self.kept = self._kept_before()
         self.ctx = tool_context(work, call, self.kept)
         self.notes: list[str] = []
+        self.begun_elsewhere = False
+        """Another thread began this plan: its row in the ledger is not ours to close."""
 
     @property
     def change(self) -> Change:
@@ -165,12 +156,13 @@ class Experiment:
             Executions(self.work.settings.state_dir).begin(self.plan, self.work.thread)
             done = await self.work.ports.service.apply(self.host, self.plan, given.digest, self.ctx.progress)
         except ToolError as error:
+            self.begun_elsewhere = isinstance(error, BegunBefore)
             self._finish(action, "refused", str(error))
             return Standing(state="none", detail=str(error))
         standing = done.status if done.outcome != "unknown" else await self._standing()
         if standing.state == "none":
             standing = await self._given_up()
-        self._finish(action, _OUTCOMES[standing.state], standing.detail or done.detail)
+        self._finish(action, OUTCOMES[standing.state], standing.detail or done.detail)
         return standing
 
     async def _reconcile(self) -> Standing:
@@ -183,7 +175,7 @@ class Experiment:
             detail = f"it was applied, and the host knows nothing of it any more ({standing.detail})"
             standing = Standing(state="unknown", detail=detail)
         if (action := self.trial.unfinished()) is not None:
-            outcome = _OUTCOMES[standing.state]
+            outcome = OUTCOMES[standing.state]
             if action.started.step == "extend" and outcome == "applied":
                 outcome = "extended"
             self._finish(action.started, outcome, f"as found on the host: {standing.detail}")
@@ -251,7 +243,7 @@ class Experiment:
         if standing.state in ("unknown", "armed"):
             standing = await self._standing()
         held = standing.state == "applied"
-        outcome = "refused" if failed else "extended" if held else _OUTCOMES[standing.state]
+        outcome = "refused" if failed else "extended" if held else OUTCOMES[standing.state]
         self._finish(action, outcome, failed or standing.detail)
         return standing, failed
 
@@ -310,19 +302,22 @@ class Experiment:
             self._finish(action, "refused", str(error))
             raise
         standing = done.status if done.outcome != "unknown" else await self._standing()
-        self._finish(action, _OUTCOMES[standing.state], standing.detail or done.detail)
+        self._finish(action, OUTCOMES[standing.state], standing.detail or done.detail)
         return standing
 
     def _close(self, standing: Standing, failed: str) -> None:
         """Write the result of the call and, in one piece with it, where the change stands now."""
         result = _result(standing, self.trial)
+        if result == "not_applied":
+            withdraw(self.work, self.trial, standing.detail)
         status: ChangeStatus | None = {"kept": "verified", "rolled_back": "rolled_back"}.get(result)  # type: ignore[assignment]
         moved = [self._moved(status)] if status else []
         change = moved[0].change if moved else self.change
         view = trial_view(change, self.trial, result, standing, failed, [*standing.notes, *self.notes])
         finish(self.work, self.number, self.call, view, events=list(moved), artifacts=self.kept)
         self.work.transcript.sync()
-        closed(self.work, self.plan, result)
+        if not self.begun_elsewhere:
+            closed(self.work, self.plan, result)
 
     def _moved(self, status: ChangeStatus) -> ChangeMoved:
         return ChangeMoved(turn=self.number, change=self.change.model_copy(update={"status": status}))

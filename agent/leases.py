@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from agent.host_lock import HostBusy, host_lock
 from tools.contract import Host, ToolError
-from tools.lease import LEASE_S, Leased, give_back, take
+from tools.lease import LEASE_S, Leased, Overtaken, give_back, take
 from tools.service_types import ChangePlan
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class HostLease:
     seconds: float = LEASE_S
 
     async def take(self, host: Host, plan: ChangePlan) -> int | None:
-        """Return the token of the lease; raise `Leased` when another session holds it."""
+        """Return the token of the lease; raise `Leased` or `Overtaken` as `tools.lease.take` does."""
         return await take(host, plan, self.seconds)
 
     async def give_back(self, host: Host, plan: ChangePlan) -> None:
@@ -39,6 +39,7 @@ class HostLease:
 async def leased(work: Investigation, host: Host, plan: ChangePlan, *, begun: bool) -> AsyncIterator[None]:
     """Hold a host for one plan; raise `HostBusy` when another session is changing it.
 
+    Raise `Overtaken` when one was let in since the plan was made: the plan is void then.
     A plan that was begun is carried to its end whoever holds the lease: the host keeps others out while its
     transaction is open, and lets nothing but the way back happen after that.
     """
@@ -62,6 +63,10 @@ async def leased(work: Investigation, host: Host, plan: ChangePlan, *, begun: bo
 async def _taken(work: Investigation, lease: HostLease, host: Host, plan: ChangePlan, *, begun: bool) -> None:
     try:
         token = await lease.take(host, plan)
+    except Overtaken:
+        if begun:
+            return
+        raise
     except Leased as error:
         if begun:
             return

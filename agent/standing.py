@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 
+from agent.events import ActionOutcome
 from agent.ports import Service
 from tools.contract import Host, ToolError
-from tools.service_types import ChangePlan, ChangeStatus, Progress
+from tools.service_types import ChangePlan, ChangeState, ChangeStatus, Progress
 
 POLL_S = 1.0
 """How often a host is asked while a transaction is at work there."""
@@ -15,6 +16,17 @@ UNKNOWN_S = 300.0
 """For how long a host may give no usable answer: a restart of it, or of the network, takes minutes."""
 STRANDED_S = 5.0
 """For how long it may say that nothing is at work and no timer armed: so it looks while one fires."""
+
+OUTCOMES: dict[ChangeState, ActionOutcome] = {
+    "none": "none",
+    "armed": "unknown",
+    "applied": "applied",
+    "confirmed": "confirmed",
+    "rolled_back": "rolled_back",
+    "failed": "failed",
+    "unknown": "unknown",
+}
+"""What is recorded of a step, by how its plan stands after it."""
 
 
 async def at_rest(

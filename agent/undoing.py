@@ -6,13 +6,15 @@ timer are the same ones. Nothing is measured: a person wants the old state, and 
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent import threads
-from agent.errors import ExitCode
+from agent.errors import ExitCode, TranscriptError
 from agent.events import ChangeMoved, Started, UndoAsked
 from agent.investigation import Investigation
 from agent.models import ToolSchema
@@ -46,20 +48,29 @@ class UndoModel:
 
 
 def thread_for(settings: Settings, kept: Kept) -> tuple[str, bool]:
-    """Return the thread that takes a kept change back, and whether it was begun before and has no end."""
-    number = 1
-    while True:
+    """Return the thread that takes a kept change back, and whether it was begun before and has no end.
+
+    One that cannot be read any more is left as it is and another begun: whether its change is still under way
+    is asked of the host, by the execution ledger, before anything is changed.
+    """
+    for number in itertools.count(1):
         name = f"undo-{kept.plan.id}" + (f"-{number}" if number > 1 else "")
-        path = threads.folder_of(settings, name) / "transcript.jsonl"
-        if not path.is_file():
+        folder = threads.folder_of(settings, name)
+        if not folder.exists():
             return name, False
-        events = peek_events(path)
-        if not events or not isinstance(events[0], Started):
-            number += 1
-            continue
-        if not any(event.type == "ended" for event in events):
+        if _has_no_end(folder / "transcript.jsonl"):
             return name, True
-        number += 1
+    raise AssertionError("numbers have no end")
+
+
+def _has_no_end(path: Path) -> bool:
+    """Tell whether a thread can be read, was begun, and has not come to its end."""
+    try:
+        events = peek_events(path)
+    except (TranscriptError, FileNotFoundError):
+        return False
+    begun = bool(events) and isinstance(events[0], Started)
+    return begun and not any(event.type == "ended" for event in events)
 
 
 def asked(work: Investigation) -> UndoAsked:

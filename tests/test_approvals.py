@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -11,8 +12,10 @@ import pytest
 
 from agent.approvals import ApprovalRefused, give
 from agent.events import ActionStarted, ApprovalAsked, ApprovalGiven, ApprovalVoided, PlanMade
+from agent.leases import HostLease
 from agent.session import Session
 from tests.trial_parts import FakeService, FileHost, decision, go, moves, open_session, results
+from tools.lease import Overtaken
 from tools.service_types import ChangePlan
 
 
@@ -217,3 +220,70 @@ async def test_a_plan_that_differs_in_one_byte_is_not_carried_out(
     assert not any(isinstance(event, ActionStarted) for event in session.events)
     assert session.waiting is not None, "another plan asks for another approval"
     await session.close()
+
+
+async def test_a_change_that_was_not_begun_leaves_no_approval_behind(tmp_path: Path) -> None:
+    """Whatever kept it from beginning: the host busy, the audit down, the state before not measurable."""
+    from agent.approvals_store import ApprovalStore
+    from agent.executions import Executions
+    from tools.contract import ToolError
+
+    for place, keep in enumerate(("an open plan", "no measurement")):
+        root = tmp_path / str(place)
+        service = FakeService(FileHost(tmp_path / f"{place}.json"))
+        session = open_session(root, service, moves(outcome="inconclusive"))
+        async for _ in session.ask():
+            pass
+        if keep == "an open plan":
+            other = session.plan("C1").model_copy(update={"id": "other-1"})
+            await service.apply(None, other, other.digest(), lambda line: None)
+            Executions(root).begin(other, "another")
+        else:
+
+            def fail(point: str, when: str) -> None:
+                if point == "measure":
+                    raise ToolError("no load can be put on")
+
+            service.fault = fail
+        async for _ in session.answer(decision(session)):
+            pass
+        await session.close()
+        (result,) = results(session)
+        assert result["result"] == "not_applied", (keep, result)
+        store = ApprovalStore(root)
+        (record,) = [store.get(one) for one in store.ids()]
+        assert record.state == "voided" and record.reason, keep
+
+
+@dataclasses.dataclass(frozen=True)
+class OvertakenOnce(HostLease):
+    """A host that let somebody else in since the first plan was made."""
+
+    refused: list[str] = dataclasses.field(default_factory=list)
+
+    async def take(self, host: Any, plan: ChangePlan) -> int | None:
+        if not self.refused:
+            self.refused.append(plan.id)
+        if plan.id in self.refused:
+            raise Overtaken("here: another session was let in to change this host since; make a new plan")
+        return 2
+
+    async def give_back(self, host: Any, plan: ChangePlan) -> None:
+        pass
+
+
+async def test_an_overtaken_plan_is_void_and_made_anew(tmp_path: Path) -> None:
+    host = FileHost(tmp_path / "host.json")
+    session = open_session(tmp_path, FakeService(host), moves())
+    session._work.ports = dataclasses.replace(session._work.ports, lease=OvertakenOnce())
+    async for _ in session.ask():
+        pass
+    first = session.plan("C1")
+    async for _ in session.answer(decision(session)):
+        pass
+    (why,) = [event.why for event in session.events if isinstance(event, ApprovalVoided)]
+    assert "another session was let in" in why and host.read()["restarts"] == 0
+    assert session.waiting is not None and session.waiting.digest != first.digest()
+    await go(session)
+    await session.close()
+    assert [result["result"] for result in results(session)] == ["kept"]

@@ -84,6 +84,8 @@ async def test_a_plan_that_another_thread_began_is_not_begun_again(tmp_path: Pat
     (result,) = results(session)
     assert result["result"] == "not_applied" and "begun before, by thread another" in result["why"]
     assert host.read()["restarts"] == 0
+    (row,) = Executions(session._work.settings.state_dir).all()
+    assert (row.thread, row.outcome) == ("another", None), "the row of the other thread was closed"
 
 
 async def test_what_another_thread_left_open_is_read_from_the_host_first(tmp_path: Path) -> None:
@@ -109,7 +111,8 @@ async def test_what_another_thread_left_open_is_read_from_the_host_first(tmp_pat
     first, second = results(session)
     assert "which thread another began" in first["why"] and "resume that thread first" in first["why"]
     assert second["result"] in ("kept", "rolled_back"), second
-    assert ledger.all()[0].outcome == "rolled_back, as found on the host"
+    ends = {row.digest: row.outcome for row in ledger.all()}
+    assert ends[earlier.digest()] == "rolled_back, as found on the host"
 
 
 @pytest.mark.threat(5)

@@ -17,7 +17,7 @@ from tests.service_scenarios import answers, look, plan_of
 from tests.test_service_lab import DEPTH, GRAPHS_ON, PORT, UNIT, joined, quiet
 from tools import lease, service
 from tools.contract import ToolError
-from tools.lease import Leased
+from tools.lease import Leased, Overtaken
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
@@ -65,7 +65,7 @@ async def test_who_was_overtaken_is_refused_by_the_host(tmp_path: Path) -> None:
         assert await lease.take(host, slow, 2) == 1  # renewed: the same session, the same token
         await asyncio.sleep(2.5)  # as long as a session that hangs
         assert await lease.take(host, quick, 60) == 2
-        with pytest.raises(Leased, match="token 1 of this plan is older than 2"):
+        with pytest.raises(Overtaken, match="token 1 of this plan is older than 2"):
             await lease.take(host, slow, 60)
         with pytest.raises(ToolError, match="token 1 of this plan is older than 2"):
             await service.apply(host, slow, slow.digest(), quiet)

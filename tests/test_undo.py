@@ -179,6 +179,30 @@ async def test_an_old_state_that_does_not_come_up_leaves_the_change(tmp_path: Pa
     assert session.ended is not None and "stands as before" in session.ended.summary
 
 
+@pytest.mark.parametrize("damage", ["no transcript", "empty", "torn first", "garbage in the middle"])
+async def test_a_thread_of_an_undo_that_cannot_be_read_keeps_nobody_from_undoing(
+    tmp_path: Path, damage: str
+) -> None:
+    kept, _ = await kept_change(tmp_path)
+    first = undoing(tmp_path, kept, back(tmp_path))
+    async for _ in first.ask():
+        pass
+    await first.close()
+    path = first.folder / "transcript.jsonl"
+    whole = path.read_bytes().splitlines(keepends=True)
+    if damage == "no transcript":
+        path.unlink()
+    else:
+        torn = {"empty": b"", "torn first": whole[0][:20]}
+        path.write_bytes(torn.get(damage, b"".join([whole[0], b"{garbage}\n", *whole[2:]])))
+    second = undoing(tmp_path, kept, back(tmp_path))
+    assert second.folder.name == f"{first.folder.name}-2"
+    await go(second)
+    await second.close()
+    assert results(second)[0]["result"] == "kept"
+    assert FileHost(tmp_path / "host.json").read()["runs"] == "old"
+
+
 @pytest.mark.threat(14)
 async def test_an_undo_whose_end_is_not_known_needs_a_person(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -15,17 +15,24 @@ LEASE_S = 120.0
 
 
 class Leased(ToolError):
-    """Report that another session is changing the host, or has been let in since the plan was made."""
+    """Report that another session is changing the host: to be waited for."""
+
+
+class Overtaken(ToolError):
+    """Report that another session was let in since the plan was made: waiting does not help that plan."""
 
 
 async def take(host: Host, plan: ChangePlan, seconds: float = LEASE_S) -> int | None:
     """Take, or renew, the lease for a plan; return its token, None when the host gave no answer.
 
-    Raise `Leased` when another session has it, another `ToolError` when the account may not change the host.
+    Raise `Leased` when another session has it, `Overtaken` when one had it since this plan was made, another
+    `ToolError` when the account may not change the host.
     """
     try:
         result = await call(host, "lease", plan.id, [f"{seconds:g}"], timeout_s=30.0)
     except ToolError as error:
+        if "was let in" in str(error):
+            raise Overtaken(f"{host.name}: {error}") from error
         if "another session" in str(error) or "is open" in str(error):
             raise Leased(f"{host.name}: {error}") from error
         raise
