@@ -23,8 +23,8 @@ from agent.errors import LeadlineError, UsageError
 from agent.events import ApprovalAsked, ApprovalGiven, ApprovalVoided
 from agent.investigation import Investigation
 from agent.roles import at_terminal, owner_of, refusal
+from agent.spoken import SPOKE
 from agent.state import Change, Record
-from agent.steering import SPOKE
 from agent.trials import Trial
 from tools.contract import ToolError
 from tools.service_types import ChangePlan

@@ -58,6 +58,10 @@ class Budget:
             self.tokens += event.usage.input_tokens + event.usage.output_tokens
             self.cost_usd += event.usage.cost_usd
 
+    def rested(self) -> None:
+        """Let the time since the last event be free: a person thought, and nothing was at work."""
+        self._last = datetime.now(UTC)
+
     @property
     def turns_spent(self) -> bool:
         """Tell whether the last ordinary turn was taken; one more is given to conclude."""

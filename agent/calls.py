@@ -18,6 +18,8 @@ from agent.events import Event, Progress, ToolFinished, ToolStarted, TurnTaken
 from agent.hand_over import handed_over
 from agent.history import CONCLUDE
 from agent.investigation import Investigation
+from agent.measuring import MEASURE
+from agent.spoken import UNHEARD
 from agent.state import ToolCall
 from tools.contract import Args, ArtifactRef, ToolContext, ToolError
 from tools.display import printable
@@ -129,6 +131,11 @@ def validated(args: type[M], call: ToolCall) -> M:
 async def _do(work: Investigation, number: int, call: ToolCall) -> None:
     began = time.monotonic()
     again = call.id in work.history.begun
+    if not again:
+        await work.gate.passed()
+        if number and work.history.unheard and _weighs(work, call):
+            refuse(work, number, call, UNHEARD)
+            return
     raw = start(work, number, call)
     kept: list[ArtifactRef] = []
     try:
@@ -186,6 +193,12 @@ def tool_context(work: Investigation, call: ToolCall, kept: list[ArtifactRef]) -
 def _is_read(work: Investigation, call: ToolCall) -> bool:
     tool = work.tools.get(call.name)
     return tool is not None and tool.read_only
+
+
+def _weighs(work: Investigation, call: ToolCall) -> bool:
+    """Tell whether a call writes, or puts load on a server: such a one is not begun over a person's words."""
+    tool = work.tools.get(call.name)
+    return tool is not None and (call.name == MEASURE or not tool.read_only)
 
 
 def _parsed(call: ToolCall) -> dict[str, Any]:

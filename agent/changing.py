@@ -23,6 +23,7 @@ from agent.hand_over import WHY, engines_of, instructions
 from agent.investigation import Investigation
 from agent.leases import leased
 from agent.measuring import MEASURE
+from agent.spoken import UNHEARD
 from agent.state import Change, GraphState, ToolCall
 from agent.transcript import mask
 from agent.trial_view import Result, trial_view
@@ -98,6 +99,8 @@ async def plan_change(work: Investigation, call: ToolCall) -> Literal["review", 
     if trial is not None and trial.void is None:
         return "review"
     start(work, number, call)
+    if work.history.unheard:
+        return _unheard(work, call)
     if work.trials.undo is not None:
         return await _plan_undo(work, call, trial)
     try:
@@ -115,6 +118,8 @@ async def plan_change(work: Investigation, call: ToolCall) -> Literal["review", 
     except ToolError as error:
         _close(work, call, change, trial, "not_applied", str(error), proposed)
         return "act"
+    if work.history.unheard:
+        return _unheard(work, call)
     return _made(work, call, change, plan, proposed)
 
 
@@ -146,7 +151,15 @@ async def _plan_undo(work: Investigation, call: ToolCall, trial: Trial | None) -
         moved = [] if change.id in work.ledger.changes else [ChangeMoved(change=change)]
         _close(work, call, change, trial, "not_applied", str(error), list(moved))
         return "act"
+    if work.history.unheard:
+        return _unheard(work, call)
     return _made(work, call, change, plan, moved)
+
+
+def _unheard(work: Investigation, call: ToolCall) -> Literal["act"]:
+    """Answer a proposed change that a person spoke before: nobody is asked to approve it."""
+    finish(work, work.history.last_turn, call, {"error": UNHEARD}, status="tool_error")
+    return "act"
 
 
 def _proposed(work: Investigation, call: ToolCall, trial: Trial | None) -> tuple[Change, list[Event]]:

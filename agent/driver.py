@@ -125,6 +125,7 @@ async def _entry(
     again without being taken) but can only be ahead of it when a disk lost writes.
     """
     last = work.history.last_turn
+    spoken = spoken or (bool(work.history.unheard) and not any(work.history.pending()))
     if not spoken:
         snapshot = await graph.aget_state(config)
         at = snapshot.values.get("turn")

@@ -89,6 +89,7 @@ class UserMessage(EventBase):
 
     type: Literal["user_message"] = "user_message"
     text: str
+    steers: bool = Field(default=False, description="Said while work went on, which it did not stop.")
 
 
 class SystemNote(EventBase):
@@ -108,6 +109,9 @@ class TurnTaken(EventBase):
     tool_calls: list[ToolCall] = Field(default_factory=list)
     usage: Usage = Field(default_factory=Usage)
     duration_s: float = 0.0
+    unheard: int = Field(
+        default=0, ge=0, description="How many messages before it were said while it was being taken."
+    )
 
 
 class ToolStarted(EventBase):

@@ -60,6 +60,7 @@ AWAITED: Final[Mapping[str, Mapping[str, TrialPoint | WirePoint | Literal["read"
         "confirm": "confirm",
         "roll_back": "roll_back",
         "wait": "wait",
+        "passed": "wait",
     },
     "agent/standing.py": {"status": "status", "roll_back": "roll_back", "sleep": "wait"},
     "tools/service.py": {

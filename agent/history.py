@@ -43,6 +43,8 @@ class History:
         self.ever_ended = False
         self.gave_up: set[int] = set()
         """Turns without a call that follow another such turn."""
+        self.unheard = 0
+        """How many of a person's messages no turn of the model has heard yet."""
         self._idle = 0
         self.last_turn = 0
         """Number of the last model turn; 0 stands for orientation."""
@@ -58,6 +60,7 @@ class History:
                 self.ended = None
                 self.sent_back = 0
                 self._idle = 0
+                self.unheard += 1
             case SystemNote():
                 self.noted.add(event.turn)
             case TurnTaken():
@@ -79,6 +82,8 @@ class History:
     def _feed_turn(self, turn: TurnTaken) -> None:
         self.turns[turn.turn] = turn
         self.last_turn = turn.turn
+        if turn.turn:
+            self.unheard = turn.unheard
         self._idle = 0 if turn.tool_calls else self._idle + 1
         if self._idle > 1:
             self.gave_up.add(turn.turn)

@@ -20,6 +20,7 @@ from agent.ledger import Ledger
 from agent.messages import Messages
 from agent.models import Model, ToolSchema
 from agent.ports import Ports
+from agent.spoken import Gate
 from agent.state import Mode, Outcome
 from agent.transcript import Transcript
 from agent.trials import Trials
@@ -46,6 +47,7 @@ class Investigation:
     ledger: Ledger = field(default_factory=Ledger)
     trials: Trials = field(default_factory=Trials)
     ports: Ports = field(default_factory=Ports.real)
+    gate: Gate = field(default_factory=Gate)
     lasting: bool = True
     """False: its folder goes when it ends, so checkpoints are kept in memory alone."""
     cache: dict[str, Any] = field(default_factory=dict)

@@ -35,6 +35,7 @@ class Messages:
             case SystemNote():
                 self._say(NOTE + event.text)
             case TurnTaken():
+                self._hold_back(event.unheard)
                 self.list.append(_assistant(event.text, event.tool_calls))
                 self._due = [call.id for call in event.tool_calls]
                 self._flush()
@@ -51,6 +52,12 @@ class Messages:
     def _say(self, text: str) -> None:
         message = {"role": "user", "content": text}
         (self._held if self._due else self.list).append(message)
+
+    def _hold_back(self, unheard: int) -> None:
+        """Let what was said while a turn was being taken follow it: the turn did not hear it."""
+        if unheard:
+            self._held = self.list[-unheard:]
+            del self.list[-unheard:]
 
     def _flush(self) -> None:
         while self._due and self._due[0] in self._results:

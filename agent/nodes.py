@@ -11,13 +11,14 @@ from typing import Literal
 
 from langgraph.runtime import Runtime
 
-from agent.calls import run_calls
+from agent.calls import refuse, run_calls
 from agent.changing import plan_change
 from agent.closing import close
 from agent.errors import ExitCode
 from agent.events import ORIENTATION, SystemNote, TextDelta, TurnTaken
 from agent.history import CONCLUDE
 from agent.investigation import Investigation
+from agent.spoken import UNHEARD, goes_first, hear_recorded
 from agent.state import AssistantTurn, GraphState, ToolCall
 from agent.undoing import end_of_undo
 from prompts.render import render
@@ -70,7 +71,14 @@ async def act(state: GraphState, runtime: Runtime[Investigation]) -> GraphState:
 async def conclude(state: GraphState, runtime: Runtime[Investigation]) -> GraphState:
     """Check the conclusion; failing claims go back once."""
     work = runtime.context
-    ended = close(work, work.history.turns[state["turn"]])
+    turn = work.history.turns[state["turn"]]
+    hear_recorded(work, turn.turn + 1)
+    if goes_first(work):
+        for call in turn.tool_calls:
+            if call.name == CONCLUDE and call.id not in work.history.finished:
+                refuse(work, turn.turn, call, UNHEARD)
+        return {"route": "reason", "sent_back": work.history.sent_back}
+    ended = close(work, turn)
     return {"route": "end" if ended else "reason", "sent_back": work.history.sent_back}
 
 
@@ -79,10 +87,18 @@ async def _take_turn(work: Investigation, number: int) -> None:
     if work.is_last(number):
         schemas = [schema for schema in schemas if schema["function"]["name"] == CONCLUDE]
         _note(work, number, render("note_last_turn", turns=work.budget.limits.turns))
-    began = time.monotonic()
-    turn = await work.model.next_turn(
-        work.messages.list, schemas, lambda text: work.emit(TextDelta(text=text))
-    )
+    hear_recorded(work, number)
+    began, heard = 0.0, 0
+
+    async def take() -> AssistantTurn:
+        nonlocal began, heard
+        began, heard = time.monotonic(), work.history.unheard
+        # A copy: what is said meanwhile is not for this turn, however often its request is sent.
+        return await work.model.next_turn(
+            list(work.messages.list), schemas, lambda text: work.emit(TextDelta(text=text))
+        )
+
+    turn = await work.gate.take(take)
     taken = TurnTaken(
         turn=number,
         model=work.model.name,
@@ -91,6 +107,7 @@ async def _take_turn(work: Investigation, number: int) -> None:
         tool_calls=_unique(work, number, turn),
         usage=turn.usage,
         duration_s=round(time.monotonic() - began, 4),
+        unheard=work.history.unheard - heard,
     )
     work.transcript.append_all([taken, work.budget.used(number, taken)])
 
@@ -107,6 +124,9 @@ def _unique(work: Investigation, number: int, turn: AssistantTurn) -> list[ToolC
 
 def _without_call(work: Investigation, number: int) -> Literal["reason", "end"]:
     """Decide what a turn without a call means: an answer after the end, else a slip that may happen once."""
+    hear_recorded(work, number + 1)
+    if goes_first(work):
+        return "reason"
     if work.history.ever_ended:
         return "end"
     if number in work.history.gave_up or work.is_last(number):

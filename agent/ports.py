@@ -70,6 +70,8 @@ class Ports:
     observe: Observe
     told: Callable[[str], Sequence[Event]] = lambda tool_call_id: ()
     """In a replay: what was recorded of trying the change of a call, which is then not tried again."""
+    said: Callable[[int], Sequence[str]] = lambda turn: ()
+    """In a replay: what a person said, while work went on, that this turn was the first to hear; once."""
     check_line: CheckLine = _unchecked
     make_undo: MakeUndo = _no_undo
     lease: HostLease | None = None

@@ -105,6 +105,7 @@ async def replay(
         return events
 
     store = RecordedOutputs(recording.store)
+    steered = recording.steered
 
     with tempfile.TemporaryDirectory(prefix="leadline-replay-") as folder:
         session = Session.start(
@@ -115,7 +116,7 @@ async def replay(
             recording.started.mode,
             tools=recorded_tools(recording, store, tools if tools is not None else _registry()),
             redact=as_it_is,
-            ports=dataclasses.replace(Ports.real(), told=told),
+            ports=dataclasses.replace(Ports.real(), told=told, said=lambda turn: steered.pop(turn, ())),
             recorded_outputs=store,
         )
         try:

@@ -24,6 +24,7 @@ from agent.models import TOOL_PREFIX, Model, schema_digest
 from agent.ports import Ports
 from agent.roles import Person
 from agent.state import Change, Mode
+from agent.spoken import SPOKE, speak_into, under_way
 from agent.transcript import Transcript
 from prompts.render import digest, render
 from tools.artifacts import ArtifactStore
@@ -51,6 +52,7 @@ class Session:
         self._control: RunControl | None = None
 
     @classmethod
+        self._spoken = False
     def start(
         cls,
         settings: Settings,
@@ -178,7 +180,8 @@ class Session:
         """Say something, or go on where the thread stands, and yield events as they happen.
 
         The symptom given to `start` need not be said again. Ends when the investigation ends, or
-        after `cancel` or `drain`; raises what made a run fail, after the `Failed` event.
+        after `cancel` or `drain`; raises what made a run fail, after the `Failed` event. What is to
+        be said while it runs goes through `steer`.
         """
         if self._run is not None:
             raise UsageError(f"thread {self.thread} is at work", do="cancel it first, or wait")
@@ -186,7 +189,8 @@ class Session:
             self._live.get_nowait()
         work = self._work
         work.exit_code = ExitCode.DONE
-        spoken = text is not None and self._say(text)
+        work.gate.open()
+        spoken, self._spoken = (text is not None and self._say(text)) or self._spoken, False
         if work.history.ended is not None:
             return
         run = self._run = asyncio.create_task(self._drive(spoken))
@@ -247,11 +251,56 @@ class Session:
         """Stop at once what runs; commands on hosts are killed, and the thread can be gone on with."""
         if self._run is not None:
             self._run.cancel()
+    @property
+    def held(self) -> bool:
+        """Tell whether a person holds the model's work."""
+        return self._runs() and self._work.gate.closed
+
+    @property
+    def unheard(self) -> bool:
+        """Tell whether a person said something that no turn of the model has heard."""
+        return self._work.history.unheard > 0
+
+    def steer(self, text: str) -> bool:
+        """Say something while work goes on, for the model's next turn; end no call that runs.
+
+        It is recorded at once. A change that is under way on a host is finished first; an approval that
+        waits, or was given and not yet used, is void. Returns False when nothing is at work: then it is
+        heard as soon as `ask(None)` goes on.
+        """
+        if not self._runs():
+            self._spoken = self._say(text) or self._spoken
+            return False
+        speak_into(self._work, text)
+        return True
+
+    def hold(self) -> bool:
+        """Stop the model's work, and let nothing further begin, until `go_on`, `steer` or `cancel`.
+
+        What runs on hosts goes on, and its result is recorded; False when nothing is at work.
+        """
+        if self._runs():
+            self._work.gate.close()
+        return self.held
+
+    def go_on(self) -> None:
+        """Let work that is held go on as before."""
+        if self.held and not under_way(self._work):
+            self._work.budget.rested()
+        self._work.gate.open()
+
 
     def drain(self) -> None:
         """Stop after the step that runs: a surface's answer to SIGTERM."""
-        if self._control is not None:
-            self._control.request_drain("terminated")
+        if self._control is None:
+            return
+        self._control.request_drain("terminated")
+        if self.held and not under_way(self._work):
+            self.cancel()
+        self._work.gate.open()
+
+    def _runs(self) -> bool:
+        return self._run is not None and not self._run.done()
 
     async def close(self) -> None:
         """Stop what runs, write everything to the disk, and give the thread back."""
@@ -272,7 +321,7 @@ class Session:
             work.transcript.append(UserMessage(turn=history.last_turn, text=text))
             return False
         if trial is not None:
-            withdraw(work, trial, "a new message came into the thread")
+            withdraw(work, trial, SPOKE)
         for call in list(history.pending()):
             refuse(work, history.last_turn, call, "interrupted: the person spoke before this was done")
         work.transcript.append(UserMessage(turn=history.last_turn, text=text))
@@ -285,7 +334,12 @@ class Session:
         from agent.driver import drive
 
         self._control = RunControl()
-        await drive(self._work, self.folder, self._control, spoken=spoken)
+        while True:
+            turn = self._work.history.last_turn
+            await drive(self._work, self.folder, self._control, spoken=spoken)
+            if not self.unheard or self.ended or self.waiting or self._work.history.last_turn == turn:
+                return
+            spoken = True  # said after the last step, before the run came to its end
 
     def _settle(self, run: asyncio.Task[None]) -> BaseException | None:
         """Turn how a run stopped into the exit code, record what made it fail, and return that."""

@@ -94,7 +94,22 @@ class Recording:
     @property
     def said(self) -> list[str]:
         """Return what a person said after an end, in order."""
-        return [event.text for event in self.events if isinstance(event, UserMessage)]
+        said = [event for event in self.events if isinstance(event, UserMessage)]
+        return [event.text for event in said if not event.steers]
+
+    @property
+    def steered(self) -> dict[int, list[str]]:
+        """Return what a person said while work went on, by the turn that was the first to hear it."""
+        heard: dict[int, list[str]] = {}
+        due: list[UserMessage] = []
+        for event in self.events:
+            if isinstance(event, UserMessage):
+                due.append(event)
+            elif isinstance(event, TurnTaken) and event.turn:
+                split = len(due) - event.unheard
+                heard[event.turn] = [one.text for one in due[:split] if one.steers]
+                due = due[split:]
+        return heard
 
 
 def view_of(recorded: str) -> dict[str, Any]:
@@ -124,7 +139,7 @@ class ReplayModel:
         self._lengths: dict[int, int] = {}
         for event in recording.events:
             if isinstance(event, TurnTaken):
-                self._lengths[event.turn] = len(fold.list)
+                self._lengths[event.turn] = len(fold.list) - event.unheard
             fold.feed(event)
         self._messages = fold.list
 
@@ -207,7 +222,7 @@ def _interruption(events: Sequence[Event]) -> int:
     """Return the place of the first words of a person that interrupted the work; all places when none did."""
     at_work = False
     for place, event in enumerate(events):
-        if isinstance(event, UserMessage) and at_work:
+        if isinstance(event, UserMessage) and at_work and not event.steers:
             return place
         if isinstance(event, TurnTaken | Ended):
             at_work = isinstance(event, TurnTaken)
