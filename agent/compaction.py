@@ -78,6 +78,11 @@ def foldable(messages: Sequence[Message], keep_turns: int = 1) -> list[str]:
     ]
 
 
+def is_folded(message: Message) -> bool:
+    """Tell whether a result has been cut to its line."""
+    return message["role"] == "tool" and str(message["content"]).startswith(_CUT)
+
+
 def _asked(messages: Sequence[Message]) -> dict[str, Mapping[str, Any]]:
     return {call["id"]: call["function"] for message in messages for call in message.get("tool_calls") or ()}
 

@@ -180,6 +180,11 @@ def in_force(settings: Settings) -> Settings:
     return settings.model_copy(update={"approvals": now.approvals, "policy": now.policy})
 
 
+def in_tmux() -> bool:
+    """Tell whether the terminal is one of tmux."""
+    return bool(os.environ.get("TMUX"))  # noqa: TID251
+
+
 def pin_libraries() -> None:
     """Fix what libraries read from the environment: checkpoints of plain types only, no tracing elsewhere.
 

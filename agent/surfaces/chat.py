@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import signal
 import sys
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ from agent.errors import ExitCode
 from agent.models.select import PLAYBOOK, model_of
 from agent.surfaces import opening
 from agent.surfaces.conversation import Conversation
+from agent.surfaces.doing import Doing
 from agent.surfaces.input_line import Lines, PipedLines, TypedLines
 from agent.surfaces.open_options import OpenOptions
 from agent.surfaces.screen import Screen, WholeLines
@@ -50,6 +52,13 @@ async def _run(options: OpenOptions) -> ExitCode:
             unused.pop_all()
             return session
 
+        async def other(thread: str, now: Settings) -> Session:
+            needed = threads.started(now, thread).hosts
+            if any(name not in hosts for name in needed):
+                asked = dataclasses.replace(options, resume=thread)
+                hosts.update(await opening.open_hosts(asked, now, stack, say))
+            return opening.resume(thread, now, {name: hosts[name] for name in needed})
+
         session = None
         if options.resume is not None:
             session = opening.resume(options.resume, settings, hosts)
@@ -62,6 +71,7 @@ async def _run(options: OpenOptions) -> ExitCode:
             session,
             place=f"{', '.join(hosts)} · {_mode(options, settings)}",
             hears=settings.model != PLAYBOOK,
+            doing=Doing(settings, other, at_terminal=screen.typed),
         )
         for number in (signal.SIGTERM, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(number, talk.terminate)

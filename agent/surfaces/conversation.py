@@ -13,6 +13,7 @@ from agent.events import Ended, Failed, Live, ToolFinished, TurnTaken
 from agent.surfaces import slash
 from agent.surfaces.approving import ELSEWHERE, decision, plan_text, unless_decided
 from agent.surfaces.ask import answer_of
+from agent.surfaces.doing import Doing
 from agent.surfaces.input_line import Closed, Interrupted, Lines
 from agent.surfaces.opening import OWNED
 from agent.surfaces.records import write_case
@@ -42,8 +43,10 @@ class Conversation:
         *,
         place: str,
         hears: bool,
+        doing: Doing,
     ) -> None:
         self.session = session
+        self._doing = doing
         self._place = place
         self._lines = lines
         self._screen = screen
@@ -60,14 +63,33 @@ class Conversation:
         if self.session is not None:
             self._recap(self.session)
             if self.session.ended is None:
-                await self._work(self.session, self.session.ask(None))
+                await self.work(self.session, self.session.ask(None))
         while not self._leaving:
             text = await self._next()
             if text:
                 await self._hear(text)
             elif text is not None and self.session is not None and self._stopped:
-                await self._work(self.session, self.session.ask(None))
+                await self.work(self.session, self.session.ask(None))
         return self._code
+
+    async def enter(self, session: Session) -> None:
+        """Talk over another session from now on; the one before is closed and stays as it is."""
+        if self.session is not None:
+            await self.session.close()
+        started = session.events[0]
+        assert started.type == "started"
+        self.session, self._stopped = session, session.ended is None
+        self._place = f"{', '.join(started.hosts) or 'no host'} · {started.mode}"
+        self._queued.clear()
+        self._recap(session)
+
+    def hear(self) -> None:
+        """Send what is said to the model from now on."""
+        self._hears = True
+
+    def note(self, text: str) -> None:
+        """Tell what is about the chat itself."""
+        self._screen.note(text)
 
     @property
     def finished(self) -> bool:
@@ -101,7 +123,7 @@ class Conversation:
 
     async def _hear(self, text: str) -> None:
         if text.startswith("/"):
-            await self._command(text)
+            await self._command(text, idle=True)
             return
         if self._screen.typed:
             self._screen.say(f"> {printable(text)}", "bold")
@@ -111,28 +133,29 @@ class Conversation:
             except LeadlineError as error:
                 self._screen.note(printable(str(error)), "red")
                 return
-            await self._work(self.session, self.session.ask(None))
+            await self.work(self.session, self.session.ask(None))
         elif self._hears:
-            await self._work(self.session, self.session.ask(text))
+            await self.work(self.session, self.session.ask(text))
         else:
             self._screen.say(DEAF.format(self._again(self.session)), "yellow")
             if self._stopped:
-                await self._work(self.session, self.session.ask(None))
+                await self.work(self.session, self.session.ask(None))
 
-    async def _command(self, line: str, *, at_work: bool = False) -> None:
+    async def _command(self, line: str, *, at_work: bool = False, idle: bool = False) -> None:
         if line == slash.QUIT:
             self._leaving = True
             if self.session is not None:
                 self.session.cancel()
             return
-        text = slash.answer(self.session, line)
-        whole = line.startswith("/show")  # an output is shown as it is
+        reply = slash.answer(self._doing.desk(self.session, idle=idle), line)
         if at_work:
-            self._screen.say(text, whole=whole)
-        else:
-            await self._screen.page(text, whole=whole)
+            self._screen.say(reply.text, whole=reply.whole)
+        elif reply.text:
+            await self._screen.page(reply.text, whole=reply.whole)
+        if reply.then is not None:
+            await self._doing.then(self, reply.then)
 
-    async def _work(self, session: Session, events: AsyncIterator[Live]) -> None:
+    async def work(self, session: Session, events: AsyncIterator[Live]) -> None:
         """Let the session go on, deciding on plans as they come, until it stops."""
         ends = _count_ends(session)
         while await self._watch(session, events) and session.waiting is not None:

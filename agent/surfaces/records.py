@@ -66,6 +66,16 @@ def write_case(folder: Path, out: Path) -> list[str]:
     return [str(path) for path in [*paths, out / "transcript.jsonl"]]
 
 
+def case_text(folder: Path, form: str) -> str:
+    """Return the case file of a session's folder as ``md``, ``json`` or ``html``."""
+    from agent.casefile import to_json, to_markdown
+
+    case = _case(folder)
+    if form == "html":
+        return _page(folder, case)
+    return (to_json(case) if form == "json" else to_markdown(case)) + "\n"
+
+
 def _case(folder: Path) -> CaseFile:
     from agent.casefile import build
     from agent.transcript import read_events

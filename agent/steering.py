@@ -1,0 +1,47 @@
+"""What a person changes of a running session besides what is said: the model, and what it is sent."""
+
+from __future__ import annotations
+
+from agent.compaction import foldable, folded, tokens_of
+from agent.config import Settings
+from agent.errors import UsageError
+from agent.events import Compacted, ModelChosen
+from agent.investigation import Investigation
+from agent.models.select import PLAYBOOK, model_of
+
+
+def fold_now(work: Investigation) -> Compacted | None:
+    """Fold the results of all but the latest turn to one line each; None when that would save nothing."""
+    if work.model.name == PLAYBOOK:
+        raise UsageError("the built-in playbooks read whole results and send nothing", do="nothing to fold")
+    before = work.messages.list
+    calls = foldable(before)
+    if not calls:
+        return None
+    event = Compacted(
+        turn=work.history.last_turn,
+        calls=calls,
+        tokens_before=tokens_of(before),
+        tokens_after=tokens_of(folded(before, frozenset(calls))),
+    )
+    work.transcript.append(event)
+    return event
+
+
+def choose(work: Investigation, name: str, base_url: str | None = None) -> Settings:
+    """Let another model take the next turn; return the settings that name it.
+
+    A turn that is under way is still taken by the model that was asked.
+    """
+    if name == PLAYBOOK:
+        raise UsageError(
+            "the built-in playbooks follow a thread from its beginning",
+            do="leave, and begin another chat without --model",
+        )
+    update = {"model": name, **({"base_url": base_url} if base_url else {})}
+    settings = work.settings.model_copy(update=update)
+    model = model_of(settings)
+    work.transcript.append(ModelChosen(turn=work.history.last_turn, model=model.name), durable=True)
+    work.model = model
+    work.settings = settings
+    return settings

@@ -1,0 +1,99 @@
+"""Do for a chat what a command asks for beyond its answer: change threads, take a change back, copy."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING, Protocol, assert_never
+
+from agent.config import Settings, in_tmux
+from agent.errors import LeadlineError
+from agent.kept import find_kept
+from agent.surfaces import clipboard
+from agent.surfaces.slash_types import Desk, Enter, ModelTaken, PutOnClipboard, TakeBack, Then
+from tools.display import printable
+
+if TYPE_CHECKING:
+    from agent.events import Live
+    from agent.session import Session
+
+
+OpenThread = Callable[[str, Settings], Awaitable["Session"]]
+"""Connects what a thread needs and takes it up under these settings."""
+
+
+class Talk(Protocol):
+    """What a chat lets its commands do."""
+
+    session: Session | None
+
+    async def enter(self, session: Session) -> None:
+        """Talk over another session from now on; the one before is closed."""
+        ...
+
+    async def work(self, session: Session, events: AsyncIterator[Live]) -> None:
+        """Show what a session does, with the decisions it asks for, until it stops."""
+        ...
+
+    def hear(self) -> None:
+        """Send what is said to the model from now on."""
+        ...
+
+    def note(self, text: str) -> None:
+        """Tell what is about the chat itself."""
+        ...
+
+
+class Doing:
+    """Hold what commands need besides the session: settings, and a way to open other threads."""
+
+    def __init__(
+        self, settings: Settings, open_thread: OpenThread, *, at_terminal: bool
+    ) -> None:
+        self._settings = settings
+        self._open_thread = open_thread
+        self._at_terminal = at_terminal
+
+    def desk(self, session: Session | None, *, idle: bool = True) -> Desk:
+        """Return what commands answer from."""
+        return Desk(session.work.settings if session is not None else self._settings, session, idle)
+
+    async def then(self, talk: Talk, then: Then) -> None:
+        """Do it; what cannot be done is told in a line, and the chat goes on as it was."""
+        try:
+            match then:
+                case Enter(thread=thread):
+                    now = self.desk(talk.session).settings
+                    await talk.enter(await self._open_thread(thread, now))
+                case TakeBack(change=change):
+                    await self._take_back(talk, change)
+                case PutOnClipboard():
+                    talk.note(self._copied(then))
+                case ModelTaken():
+                    talk.hear()
+                case _:
+                    assert_never(then)
+        except LeadlineError as error:
+            talk.note(printable(str(error)))
+
+    async def _take_back(self, talk: Talk, change: str) -> None:
+        from agent.surfaces.changes_kept import open_undo
+
+        assert talk.session is not None  # the change is one of it
+        work = talk.session.work
+        kept = find_kept(work.settings, change)
+        host = work.hosts[kept.plan.host]
+        undo = open_undo(work.settings, kept, host, tools=work.tools, redact=work.redact, ports=work.ports)
+        try:
+            await talk.work(undo, undo.ask(None))
+        finally:
+            await undo.close()
+
+    def _copied(self, wanted: PutOnClipboard) -> str:
+        if not self._at_terminal or sys.__stdout__ is None:
+            return f"no terminal to copy {wanted.what} to; /save FILE writes the case file"
+        text, whole = clipboard.fitting(wanted.text)
+        # Past the input line, which holds text back until a line is whole; this moves no cursor.
+        clipboard.put(text, sys.__stdout__, tmux=in_tmux())
+        cut = "" if whole else f"; only its first {len(text):,} of {len(wanted.text):,} characters fit"
+        return f"copied {wanted.what} ({len(text):,} characters) to the clipboard of your terminal{cut}"
