@@ -21,6 +21,7 @@ ended), by the limits that Slack documents. People act through ``slack.user(id)`
 | ``fake_slack_scopes.py`` | what each method and event needs |
 | ``fake_slack_blocks.py`` | what is wrong with blocks and modals |
 | ``fake_slack_socket.py`` | Socket Mode and signed HTTP: acknowledgements, redelivery, silence |
+| ``fake_slack_manifest.py`` | what is wrong with an app's manifest |
 | ``fake_slack_people.py`` | what people do: say, click, choose a shortcut, submit, edit |
 | ``fake_slack_faults.py`` | faults in waiting, and the record of calls |
 | ``fake_slack_render.py`` | a thread as text and as HTML |
@@ -41,6 +42,7 @@ from typing import Any, Final, TypeVar
 from aiohttp import web
 
 from tests.fake_slack_faults import Call, Fault, Faults
+from tests.fake_slack_manifest import CONFIG_TOKEN, manifest_problems
 from tests.fake_slack_methods import Methods, Refused, handler
 from tests.fake_slack_people import Person
 from tests.fake_slack_render import thread_html, thread_text
@@ -232,6 +234,9 @@ class FakeSlack:
                     "ok": True,
                     "url": f"{self.methods.base.replace('http', 'ws')}/link/{self.world.number('t')}",
                 }
+            if call.method == "apps.manifest.validate":
+                found = manifest_problems(json.loads(call.args["manifest"]))
+                return {"ok": False, "error": "invalid_manifest", "errors": found} if found else {"ok": True}
             answer = handler(self.methods, call.method)
             if answer is None:
                 raise Refused("unknown_method", req_method=call.method)
@@ -244,9 +249,10 @@ class FakeSlack:
     def _admit(self, call: Call) -> None:
         """Refuse a call by its token, its scopes or its rate."""
         app = call.method.startswith("apps.")
+        known = {"apps.connections.open": self.app_token, "apps.manifest.validate": CONFIG_TOKEN}
         if not call.token:
             raise Refused("not_authed")
-        if call.token != (self.app_token if app else self.bot_token):
+        if call.token != known.get(call.method, self.bot_token):
             raise Refused(
                 "not_allowed_token_type" if call.token in (self.app_token, self.bot_token) else "invalid_auth"
             )

@@ -30,6 +30,7 @@ from agent.surfaces.options import (
     SessionArgument,
     TranscriptArgument,
 )
+from agent.surfaces.slack_command import slack
 
 app = typer.Typer(
     name="leadline",
@@ -54,6 +55,7 @@ app.add_typer(policy_command.policy, name="policy")
 app.add_typer(host_command.host, name="host")
 app.add_typer(hosts, name="hosts")
 app.add_typer(approvals, name="approvals")
+app.add_typer(slack, name="slack")
 audit = typer.Typer(no_args_is_help=True, help="What was done on hosts: sealed records, and their check.")
 app.add_typer(audit, name="audit")
 
