@@ -23,8 +23,8 @@ from agent.messages import Messages
 from agent.models import TOOL_PREFIX, Model, schema_digest
 from agent.ports import Ports
 from agent.roles import Person
-from agent.state import Change, Mode
 from agent.spoken import SPOKE, speak_into, under_way
+from agent.state import Change, Mode
 from agent.transcript import Transcript
 from prompts.render import digest, render
 from tools.artifacts import ArtifactStore
@@ -50,9 +50,9 @@ class Session:
         self._live = queue
         self._run: asyncio.Task[None] | None = None
         self._control: RunControl | None = None
+        self._spoken = False
 
     @classmethod
-        self._spoken = False
     def start(
         cls,
         settings: Settings,
@@ -247,10 +247,6 @@ class Session:
         async for event in self.ask(None):
             yield event
 
-    def cancel(self) -> None:
-        """Stop at once what runs; commands on hosts are killed, and the thread can be gone on with."""
-        if self._run is not None:
-            self._run.cancel()
     @property
     def held(self) -> bool:
         """Tell whether a person holds the model's work."""
@@ -289,6 +285,10 @@ class Session:
             self._work.budget.rested()
         self._work.gate.open()
 
+    def cancel(self) -> None:
+        """Stop at once what runs; commands on hosts are killed, and the thread can be gone on with."""
+        if self._run is not None:
+            self._run.cancel()
 
     def drain(self) -> None:
         """Stop after the step that runs: a surface's answer to SIGTERM."""
