@@ -50,15 +50,22 @@ def config_files() -> list[Path]:
 
 
 def _slack_keys() -> dict[str, dict[str, str]]:
-    """Return the keys of Slack that stand under the names every Slack application reads."""
+    """Return the keys of Slack that stand under the names every Slack application reads, or systemd's files."""
     names = {
         "bot_token": "SLACK_BOT_TOKEN",
         "app_token": "SLACK_APP_TOKEN",
         "signing_secret": "SLACK_SIGNING_SECRET",
     }
-    found = {field: os.environ.get(name) for field, name in names.items()}  # noqa: TID251
+    found = {field: os.environ.get(name) or _credential(name) for field, name in names.items()}  # noqa: TID251
     keys = {field: value for field, value in found.items() if value}
     return {"slack": keys} if keys else {}
+
+
+def _credential(name: str) -> str | None:
+    """Return a key that systemd keeps in a file for this service alone: ``LoadCredential=NAME:PATH``."""
+    folder = os.environ.get("CREDENTIALS_DIRECTORY")  # noqa: TID251
+    file = Path(folder or ".") / name
+    return file.read_text(encoding="utf-8").strip() if folder and file.is_file() else None
 
 
 class Settings(BaseSettings):

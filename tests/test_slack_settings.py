@@ -34,6 +34,18 @@ def test_leadlines_own_names_win_and_the_rest_is_kept(
     assert {"xoxb-two", "xapp-one"} <= set(secrets_of(settings))
 
 
+def test_keys_come_from_what_systemd_keeps_for_the_service(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "SLACK_BOT_TOKEN").write_text("xoxb-kept\n")
+    (tmp_path / "SLACK_APP_TOKEN").write_text("xapp-kept\n")
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))
+    monkeypatch.setenv("SLACK_APP_TOKEN", "xapp-said")
+    slack = load_settings().slack
+    assert slack.bot_token is not None and slack.bot_token.get_secret_value() == "xoxb-kept"
+    assert slack.app_token is not None and slack.app_token.get_secret_value() == "xapp-said"
+
+
 def test_nothing_said_gives_nothing_to_anybody() -> None:
     slack = SlackSettings()
     here = slack.channel("C0ALERTS")
