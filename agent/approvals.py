@@ -229,8 +229,9 @@ def _ask(work: Investigation, trial: Trial, interrupt: str) -> None:
         created_at=datetime.now(UTC),
         expires_at=trial.asked.expires_at,
     )
+    keep = timedelta(days=work.settings.approvals.keep_days)
     with ApprovalStore(work.settings.state_dir).writing() as stored:
-        stored.add(record)
+        stored.add(record, keep=keep)
 
 
 def _risk(plan: ChangePlan) -> list[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from datetime import datetime, timedelta
 from functools import cached_property
 from hmac import compare_digest
 from pathlib import Path
@@ -30,6 +31,7 @@ from agent.whole_file import put_whole
 STORE = "approvals.sqlite"
 _VERSION = 1
 _WAIT_S = 30.0
+_FORGOTTEN_AT_ONCE = 100
 _TABLES = (
     "create table if not exists approvals (id text primary key, record text not null, seal text not null)",
     "create table if not exists clicks (click text primary key, approval text not null, said text not null)",
@@ -103,8 +105,13 @@ class Writing:
         """Return an approval as `ApprovalStore.get` does."""
         return _read(self._connection, self._key, approval)
 
-    def add(self, record: ApprovalRecord) -> ApprovalRecord:
-        """Store a new approval; return the one that stands, when it was asked for before."""
+    def add(self, record: ApprovalRecord, *, keep: timedelta) -> ApprovalRecord:
+        """Store a new approval; return the one that stands, when it was asked for before.
+
+        What expired longer ago than ``keep`` is removed: none of it lets anything run, and what was decided
+        stands in the audit and in its thread.
+        """
+        self._forget(record.created_at - keep)
         row = (record.id, record.model_dump_json(), seal_of(self._key, record))
         self._connection.execute("insert or ignore into approvals values (?, ?, ?)", row)
         return self.get(record.id)
@@ -117,6 +124,16 @@ class Writing:
         row = (record.model_dump_json(), seal_of(self._key, record), record.id)
         self._connection.execute("update approvals set record = ?, seal = ? where id = ?", row)
         return record
+
+    def _forget(self, before: datetime) -> None:
+        """Remove what expired before a time, some of the oldest at once, and the clicks on what is gone."""
+        oldest = self._connection.execute(
+            "select id, record from approvals order by rowid limit ?", (_FORGOTTEN_AT_ONCE,)
+        )
+        gone = [(name,) for name, text in oldest.fetchall() if _expired_before(text, before)]
+        if gone:
+            self._connection.executemany("delete from approvals where id = ?", gone)
+            self._connection.execute("delete from clicks where approval not in (select id from approvals)")
 
     def heard(self, click: str) -> str | None:
         """Return what was answered to a click, with the approval it was for; None for a new one."""
@@ -155,6 +172,14 @@ def _read(connection: sqlite3.Connection, key: bytes, approval: str) -> Approval
             do="go on with the thread: it is asked for anew",
         )
     return record
+
+
+def _expired_before(text: str, before: datetime) -> bool:
+    """Tell whether a stored record expired before a time; one that cannot be read stays, to be seen."""
+    try:
+        return ApprovalRecord.model_validate_json(text).expires_at < before
+    except ValidationError:
+        return False
 
 
 def _unknown(approval: str) -> ApprovalRefused:

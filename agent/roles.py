@@ -140,6 +140,9 @@ class ApprovalSettings(BaseModel):
     expires_s: float = Field(
         default=1800.0, gt=0, le=86_400, description="A plan that nobody decided on, or used, is void then."
     )
+    keep_days: float = Field(
+        default=90.0, ge=1, description="So long after it expired an approval is listed, then removed."
+    )
 
 
 def refusal(
