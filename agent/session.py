@@ -19,6 +19,7 @@ from agent.config import Settings, pin_libraries
 from agent.errors import ExitCode, LeadlineError, UsageError
 from agent.events import ApprovalAsked, Ended, Event, Failed, Live, Resumed, Started, UndoAsked, UserMessage
 from agent.investigation import Investigation, schemas_of
+from agent.looks import history_of
 from agent.messages import Messages
 from agent.models import TOOL_PREFIX, Model, schema_digest
 from agent.ports import Ports
@@ -29,6 +30,7 @@ from agent.transcript import Transcript
 from prompts.render import digest, render
 from tools.artifacts import ArtifactStore
 from tools.contract import Host, Redactor, Tool
+from tools.history_store import STORE
 from tools.service_types import ChangePlan
 
 if TYPE_CHECKING:
@@ -148,6 +150,8 @@ class Session:
                 ports=ports or Ports.real(),
                 lasting=lasting,
             )
+            if lasting:
+                work.cache[STORE] = history_of(settings, redact)
             undo.pop_all()
         return cls(folder, lock, work, queue)
 

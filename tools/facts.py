@@ -9,10 +9,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tools import facts_parse, facts_view
+from tools import facts_flat, facts_parse, facts_view
 from tools.contract import HostArgs, Redactor, Result, Tool, ToolContext, ToolError
 from tools.facts_parse import Gathered
 from tools.facts_view import Seen
+from tools.history_store import keep_look
 from tools.launch_line import mask_text
 
 _PROBES = ("gpus", "gpu_header", "services", "os", "hardware", "disks", "ports", "kernel_log")
@@ -222,6 +223,11 @@ async def run(ctx: ToolContext, args: Args) -> dict[str, Any]:
     view = _view(gathered, result)
     view["artifacts"] = _keep(ctx, host.name, result.started_at, gathered)
     clean: dict[str, Any] = redacted(view, ctx.redact)
+    texts = {unit: mask_text(gathered.text(f"unit:{unit}")) for unit in gathered.of("unit")}
+    flat = facts_flat.flatten(clean, facts_flat.unit_files(texts))
+    ctx.cache[facts_flat.looked(host.name)] = facts_flat.Look(flat, result.started_at)
+    if args.process_root is None:
+        keep_look(ctx, host, flat, result.started_at)
     return fit(clean, ctx.settings.view_chars)
 
 
