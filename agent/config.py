@@ -50,7 +50,7 @@ def config_files() -> list[Path]:
 
 
 def _slack_keys() -> dict[str, dict[str, str]]:
-    """Return the keys of Slack that stand under the names every Slack application reads, or systemd's files."""
+    """Return the keys of Slack by the names every Slack application reads, or from systemd's files."""
     names = {
         "bot_token": "SLACK_BOT_TOKEN",
         "app_token": "SLACK_APP_TOKEN",
