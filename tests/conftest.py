@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-pytest_plugins = ["tests.threat_table"]
+pytest_plugins = ["tests.threat_table", "tests.eval_fixtures"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

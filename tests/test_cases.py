@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from agent.config import Settings
 from evals import leaks, recordings
-from evals.case import Case, Cause, Proof, load, names
+from evals.case import Case, Proof, load, names
 from evals.lab import package
 from evals.lab import scenario as scenarios
 from evals.lab.package import PackageError
+from tests.paraphrases import mistaken, phrases, unrecognised
 from tools import scopes
 
 ROOT = Path(__file__).parent.parent
-PHRASES: dict[str, Any] = yaml.safe_load(
-    (ROOT / "tests" / "data" / "case_paraphrases.yaml").read_text(encoding="utf-8")
-)["cases"]
+PHRASES = phrases("case_paraphrases.yaml")
 MISSING_RECORDINGS = {"founding-continued"}
 """May name a recording that is made later."""
 
@@ -52,16 +48,6 @@ def region(path: Path, proof: Proof) -> list[str] | None:
             return None
         first, last = max(first, statement.lineno), min(last, statement.end_lineno or last)
     return lines[first - 1 : last]
-
-
-def matches(patterns: Iterable[str], text: str) -> bool:
-    """Tell whether one of the patterns stands in a text, as scorers look for it."""
-    return any(re.search(pattern, text, re.IGNORECASE) for pattern in patterns)
-
-
-def says(cause: Cause, text: str) -> bool:
-    """Tell whether a statement names a cause by its words alone."""
-    return matches(cause.any, text) and not matches(cause.none, text)
 
 
 @pytest.mark.parametrize("name", names())
@@ -97,31 +83,12 @@ def test_every_source_proof_stands_in_the_released_source(name: str, proof: Proo
 
 @pytest.mark.parametrize("name", sorted(PHRASES))
 def test_each_cause_is_recognised_in_other_words(name: str) -> None:
-    case = load(name)
-    causes = {cause.id: cause for cause in case.causes}
-    assert set(PHRASES[name]["causes"]) == set(causes)
-    for known, texts in PHRASES[name]["causes"].items():
-        for text in texts:
-            named = {one.id for one in case.causes if says(one, text)}
-            assert known in named, f"{known} is not recognised in {text!r}"
-            wrong = [one.id for one in case.distractors if matches(one.any, text)]
-            assert not wrong, f"{text!r} is taken for {wrong}"
+    assert list(unrecognised(name, PHRASES[name])) == []
 
 
 @pytest.mark.parametrize("name", sorted(PHRASES))
 def test_denials_and_distractors_are_no_cause(name: str) -> None:
-    case = load(name)
-    denials = [text for texts in PHRASES[name]["denials"] for text in texts]
-    for text in denials:
-        named = [cause.id for cause in case.causes if says(cause, text)]
-        assert not named, f"{text!r} is taken for {named}"
-    distractors = {one.id: one for one in case.distractors}
-    assert set(PHRASES[name]["distractors"]) == set(distractors)
-    for known, texts in PHRASES[name]["distractors"].items():
-        for text in texts:
-            assert matches(distractors[known].any, text), f"{known} is not recognised in {text!r}"
-            named = [cause.id for cause in case.causes if says(cause, text)]
-            assert not named, f"{text!r} is taken for {named}"
+    assert list(mistaken(name, PHRASES[name])) == []
 
 
 def test_every_case_of_an_sglang_host_has_paraphrases() -> None:

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import pytest
-import yaml
 
 from evals import leaks
 from evals.case import load, names
 from evals.lab import scenario as scenarios
-from tests.test_cases import matches, says
+from tests.paraphrases import mistaken, phrases, unrecognised
 
-PHRASES: dict[str, Any] = yaml.safe_load(
-    (Path(__file__).parent / "data" / "case_paraphrases_vllm.yaml").read_text(encoding="utf-8")
-)["cases"]
+PHRASES = phrases("case_paraphrases_vllm.yaml")
 
 
 def test_every_case_of_a_vllm_host_has_paraphrases() -> None:
@@ -26,29 +20,12 @@ def test_every_case_of_a_vllm_host_has_paraphrases() -> None:
 
 @pytest.mark.parametrize("name", sorted(PHRASES))
 def test_each_cause_is_recognised_in_other_words(name: str) -> None:
-    case = load(name)
-    assert set(PHRASES[name]["causes"]) == {cause.id for cause in case.causes}
-    for known, texts in PHRASES[name]["causes"].items():
-        for text in texts:
-            named = {one.id for one in case.causes if says(one, text)}
-            assert known in named, f"{known} is not recognised in {text!r}"
-            wrong = [one.id for one in case.distractors if matches(one.any, text)]
-            assert not wrong, f"{text!r} is taken for {wrong}"
+    assert list(unrecognised(name, PHRASES[name])) == []
 
 
 @pytest.mark.parametrize("name", sorted(PHRASES))
 def test_denials_and_distractors_are_no_cause(name: str) -> None:
-    case = load(name)
-    for text in (text for texts in PHRASES[name]["denials"] for text in texts):
-        named = [cause.id for cause in case.causes if says(cause, text)]
-        assert not named, f"{text!r} is taken for {named}"
-    distractors = {one.id: one for one in case.distractors}
-    assert set(PHRASES[name]["distractors"]) == set(distractors)
-    for known, texts in PHRASES[name]["distractors"].items():
-        for text in texts:
-            assert matches(distractors[known].any, text), f"{known} is not recognised in {text!r}"
-            named = [cause.id for cause in case.causes if says(cause, text)]
-            assert not named, f"{text!r} is taken for {named}"
+    assert list(mistaken(name, PHRASES[name])) == []
 
 
 def test_three_cases_hold_nothing_to_fix() -> None:

@@ -26,24 +26,9 @@ from evals.results import Result
 from evals.run import Run
 from evals.transcript_commands import app
 from evals.worker import Worker
-from tests.eval_parts import asked, case_file, edit, evaluate, recorded
+from tests.eval_parts import asked, case_file, edit, evaluate
 
 ENDLESS = r"(\w+\s?)+[#]"
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("abused")
-    case_file(root)
-    asyncio.run(recorded(root))
-    shutil.rmtree(root / "state")
-    return root
-
-
-@pytest.fixture
-def small(made: Path, tmp_path: Path) -> Path:
-    """Return a folder with one case and one recording of it."""
-    return Path(shutil.copytree(made, tmp_path / "small"))
 
 
 @contextmanager

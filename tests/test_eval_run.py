@@ -26,22 +26,7 @@ from evals.results import Result
 from evals.run import Done, Run
 from evals.summary import summarise
 from evals.table import comparison, text
-from tests.eval_parts import asked, case_file, copies, edit, evaluate, recorded, results, start
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("small")
-    case_file(root)
-    asyncio.run(recorded(root))
-    shutil.rmtree(root / "state")
-    return root
-
-
-@pytest.fixture
-def small(made: Path, tmp_path: Path) -> Path:
-    """Return a folder with one case and one recording of it."""
-    return Path(shutil.copytree(made, tmp_path / "small"))
+from tests.eval_parts import asked, case_file, copies, edit, evaluate, results, start
 
 
 def done(root: Path, *ways: Any, **more: Any) -> Done:

@@ -6,7 +6,6 @@ import dataclasses
 import enum
 import sys
 import types
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,50 +15,20 @@ from agent.config import Settings
 from evals.lab import package
 from evals.truth import facts, models, read
 from evals.truth.compare import judged
-from tools.interpreter.base import Limits, World
-from tools.interpreter.machine import Machine
+from tests.one_file import machine_of
+from tools.interpreter.base import World
 from tools.interpreter.plain import plain
 from tools.interpreter.values import GuestRaise, Instance
-from tools.scopes import Module, parse
 from tools.settings.evaluate import evaluate
 from tools.settings.source import LocalTree
-from tools.settings.types import Engine, HostFacts
+from tools.settings.types import HostFacts
 
 RECORDS = Path(__file__).parent / "data" / "settings_truth" / "vllm-0.11.0.json.gz"
 
 
-class OneFile:
-    """Hold a package of one module."""
-
-    engine: Engine = "vllm"
-    version = "0"
-
-    def __init__(self, text: str) -> None:
-        self.text = text.encode()
-
-    def read(self, path: str) -> bytes | None:
-        return self.text if path == "m.py" else None
-
-    def paths(self) -> Sequence[str]:
-        return ["m.py"]
-
-    def mentions(self, words: Sequence[str]) -> Mapping[str, bytes]:
-        return {"m.py": self.text}
-
-    def distribution(self, name: str) -> bytes | None:
-        return None
-
-
 def followed(text: str) -> Any:
     """Return what ``f()`` gives when it is followed: plain data, or the word that it raised."""
-    tree = OneFile(text)
-
-    def parsed(path: str) -> Module | None:
-        data = tree.read(path)
-        return parse(data) if data is not None else None
-
-    world = World(HostFacts(packages={"pydantic": "2"}), {})
-    machine = Machine(tree, "vllm", world, parsed, limits=Limits(seconds=10))
+    machine = machine_of(text, "vllm", World(HostFacts(packages={"pydantic": "2"}), {}))
     module = machine.module_named("vllm.m")
     assert module is not None
     try:

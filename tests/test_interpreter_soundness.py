@@ -4,56 +4,24 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from tools.interpreter.base import Limits, World
+from tests.one_file import machine_of
+from tools.interpreter.base import World
 from tools.interpreter.machine import Machine
 from tools.interpreter.plain import NotPlain, plain
 from tools.interpreter.values import GuestRaise, Unknown
-from tools.scopes import Module, parse
-from tools.settings.types import Engine, HostFacts
+from tools.settings.types import HostFacts
 
 INPUTS = (0, 1, 2, -1)
 NAMES = ("x", "y", "z")
 
 
-class OneFile:
-    """Hold a package of one module."""
-
-    engine: Engine = "sglang"
-    version = "0"
-
-    def __init__(self, text: str) -> None:
-        self.text = text.encode()
-
-    def read(self, path: str) -> bytes | None:
-        return self.text if path == "m.py" else None
-
-    def paths(self) -> Sequence[str]:
-        return ["m.py"]
-
-    def mentions(self, words: Sequence[str]) -> Mapping[str, bytes]:
-        return {"m.py": self.text}
-
-    def distribution(self, name: str) -> bytes | None:
-        return None
-
-
-def machine_of(text: str) -> Machine:
-    tree = OneFile(text)
-
-    def parsed(path: str) -> Module | None:
-        data = tree.read(path)
-        return parse(data) if data is not None else None
-
-    return Machine(tree, "sglang", World(HostFacts(), {}), parsed, limits=Limits(seconds=10))
-
-
 def followed(text: str, given: Sequence[Any]) -> tuple[Any, Machine]:
-    machine = machine_of(text)
+    machine = machine_of(text, "sglang", World(HostFacts(), {}))
     module = machine.module_named("sglang.m")
     assert module is not None
     return machine.call(machine.module_attribute(module, "f"), tuple(given), {}), machine

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import shutil
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -30,27 +29,12 @@ from evals.run import Done
 from evals.score import score
 from evals.summary import summarise
 from evals.table import comparison, text
-from tests.eval_parts import asked, case_file, evaluate, recorded, results
+from tests.eval_parts import asked, evaluate, results
 from tests.test_casefile_html import Page
 from tests.test_eval_report import PLAIN, run
 
 GOOD = '{"score": 0.75, "reason": "It names the cause."}'
 CLOSED = "http://127.0.0.1:9/v1"
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("judged")
-    case_file(root)
-    asyncio.run(recorded(root))
-    shutil.rmtree(root / "state")
-    return root
-
-
-@pytest.fixture
-def small(made: Path, tmp_path: Path) -> Path:
-    """Return a folder with one case and one recording of it."""
-    return Path(shutil.copytree(made, tmp_path / "small"))
 
 
 @asynccontextmanager

@@ -17,7 +17,7 @@ from typing import Any
 
 from evals.lab import described_rules
 from evals.lab.described_rules import Machine
-from evals.lab.simulator_batches import Finish, Request
+from evals.lab.simulator_batches import Request
 from evals.lab.simulator_engine import BEHIND_S, GATHER_S
 
 _RECHECK_S = 0.5
@@ -188,25 +188,12 @@ class Engine:
             self._admit_at = now
 
     def _emit(self, request: Request) -> None:
-        request.made += 1
         self.counts.generated += 1
-        end = self._finish(request)
-        if end != "abort":
-            request.on_token(request.stream.next())
+        end = request.emit()
         if end is not None:
             self.running.remove(request)
             self.counts.finished += 1
             request.on_end(end)
-
-    @staticmethod
-    def _finish(request: Request) -> Finish | None:
-        if request.gone():
-            return "abort"
-        if request.made >= request.max_tokens:
-            return "length"
-        if not request.ignore_eos and request.made >= request.stream.natural_length:
-            return "stop"
-        return None
 
     def _admit(self, now: float) -> None:
         """Start the prefill of the waiting requests there is room for."""

@@ -36,6 +36,18 @@ class Request:
         """Return the tokens it holds in the key-value pool."""
         return self.prompt_tokens + self.made
 
+    def emit(self) -> Finish | None:
+        """Give the client one token more, unless it has hung up; return why it ends, if it does."""
+        self.made += 1
+        if self.gone():
+            return "abort"
+        self.on_token(self.stream.next())
+        if self.made >= self.max_tokens:
+            return "length"
+        if not self.ignore_eos and self.made >= self.stream.natural_length:
+            return "stop"
+        return None
+
 
 @dataclass(slots=True)
 class Rank:

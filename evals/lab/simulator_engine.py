@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from evals.lab.cost_model import duty, stage_ms, token_ms
 from evals.lab.engine_facts import Scenario, holds
-from evals.lab.simulator_batches import Finish, MicroBatch, Rank, Request, Stats
+from evals.lab.simulator_batches import MicroBatch, Rank, Request, Stats
 from evals.lab.simulator_launch import Launch
 from evals.lab.simulator_log import EngineLog, decode_line, prefill_line
 
@@ -173,25 +173,12 @@ class Engine:
             self._emit(batch, request)
 
     def _emit(self, batch: MicroBatch, request: Request) -> None:
-        request.made += 1
         self.stats.generated += 1
-        end = self._finish(request)
-        if end != "abort":
-            request.on_token(request.stream.next())
+        end = request.emit()
         if end is not None:
             batch.running.remove(request)
             self.stats.finished += 1
             request.on_end(end)
-
-    @staticmethod
-    def _finish(request: Request) -> Finish | None:
-        if request.gone():
-            return "abort"
-        if request.made >= request.max_tokens:
-            return "length"
-        if not request.ignore_eos and request.made >= request.stream.natural_length:
-            return "stop"
-        return None
 
     def _report(self, batch: MicroBatch, size: int, now: float) -> None:
         rank, workers = batch.rank, self.launch.plan.workers
