@@ -17,7 +17,18 @@ from agent.budget import Limits
 from agent.calls import refuse
 from agent.config import Settings, pin_libraries
 from agent.errors import ExitCode, LeadlineError, UsageError
-from agent.events import ApprovalAsked, Ended, Event, Failed, Live, Resumed, Started, UndoAsked, UserMessage
+from agent.events import (
+    ApprovalAsked,
+    Ended,
+    Event,
+    Failed,
+    Live,
+    Resumed,
+    Started,
+    SystemNote,
+    UndoAsked,
+    UserMessage,
+)
 from agent.investigation import Investigation, schemas_of
 from agent.looks import history_of
 from agent.messages import Messages
@@ -71,11 +82,13 @@ class Session:
         ports: Ports | None = None,
         recorded_outputs: ArtifactStore | None = None,
         requester: Person | None = None,
+        notes: Sequence[str] = (),
     ) -> Session:
         """Open a new thread; nothing runs before `ask`. A surface that is no terminal names a ``requester``.
 
-        With ``recorded_outputs`` it is a replay, whose folder goes when it ends: raw outputs are read from
-        there, and nothing waits for the disk.
+        ``notes`` is what the program tells the model before its first turn, and the record keeps. With
+        ``recorded_outputs`` it is a replay, whose folder goes when it ends: raw outputs are read from there,
+        and nothing waits for the disk.
         """
         tools = tools if tools is not None else _default_tools(settings)
         folder = threads.create(settings, thread or threads.new_id())
@@ -91,7 +104,10 @@ class Session:
             prompts=_digests(tools),
             requester=requester,
         )
-        return cls._open(settings, folder, model, hosts, tools, redact, ports, event, recorded_outputs)
+        session = cls._open(settings, folder, model, hosts, tools, redact, ports, event, recorded_outputs)
+        for text in notes:
+            session._work.transcript.append(SystemNote(turn=0, text=text))
+        return session
 
     @classmethod
     def resume(

@@ -16,6 +16,7 @@ from agent.surfaces.options import (
     ApproveOption,
     BaseUrlOption,
     HostArgument,
+    HostsArgument,
     InFlightOption,
     JsonOption,
     LoadOption,
@@ -72,7 +73,7 @@ def root(
 
 @app.command()
 def ask(
-    host: HostArgument,
+    host: HostsArgument,
     symptom: Annotated[
         str, typer.Argument(help="What is wrong, in your words, with the numbers you see.")
     ] = "",
@@ -94,7 +95,7 @@ def ask(
         bool, typer.Option("--exit-code", help="Exit 3 when a problem was found and not fixed.")
     ] = False,
 ) -> None:
-    """Investigate one symptom on one host and end with a checked case file.
+    """Investigate one symptom on one host, or on several, and end with a checked case file.
 
     Example: leadline ask gpu1 "PP8 decode is slow: 24 tok/s, GPUs at 85 W of 600 W"
     """
@@ -124,7 +125,7 @@ def ask(
 
 @app.command()
 def chat(
-    host: HostArgument,
+    host: HostsArgument,
     resume: ResumeOption = None,
     mode: ModeOption = ModeChoice.READ_ONLY,
     model: ModelOption = None,

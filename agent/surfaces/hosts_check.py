@@ -63,8 +63,8 @@ async def checked(names: Sequence[str], settings: Settings) -> list[HostRow]:
         began = time.monotonic()
         opened = await open_all(names, settings, stack, say)
         give_back_fresh(names, opened, settings, stack)
-        say(f"{len(opened.hosts)} of {len(names)} reached in {time.monotonic() - began:.1f} s")
-        found = await each(list(opened.hosts), lambda name: _look(opened.hosts[name], name, settings))
+        say(f"{len(opened)} of {len(names)} reached in {time.monotonic() - began:.1f} s")
+        found = await each(list(opened), lambda name: _look(opened[name], name, settings))
     rows = {row.host: row for row in [*found, *map(_down, opened.down)]}
     order = {name: place for place, name in enumerate(names)}
     return sorted(rows.values(), key=lambda row: order.get(row.host, len(order)))

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent import threads
 from agent.config import Settings, load_settings
-from agent.errors import UsageError
+from agent.errors import HostUnreachable, UsageError
+from agent.inventory import Inventory
 from agent.models import Model
 from agent.models.select import PLAYBOOK, model_of
 from agent.surfaces.open_options import OpenOptions
-from agent.surfaces.targets import is_fresh, is_lab, open_host, release
+from agent.surfaces.side_by_side import Opened, open_all
+from agent.surfaces.targets import is_fresh, is_lab, release
 from tools.contract import Host
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 
 OWNED = "started-host"
-"""File in a session's folder that names the host started for it, for `--resume` and for its end."""
+"""File in a session's folder that names the hosts started for it, for `--resume` and for its end."""
 
 
 def settings_of(options: OpenOptions) -> Settings:
@@ -51,14 +53,20 @@ def _allow_load(options: OpenOptions, settings: Settings) -> bool:
 async def open_hosts(
     options: OpenOptions, settings: Settings, stack: AsyncExitStack, progress: Callable[[str], None]
 ) -> dict[str, Host]:
-    """Connect to the host that is named, or to those of the session that is resumed."""
-    names = [options.host]
-    if options.resume is not None:
+    """Connect to the hosts that are named, side by side, or to those of the session that is resumed.
+
+    Of several that a person named those that are there do; a session that is resumed needs all of its own.
+    """
+    if options.resume is None:
+        names = Inventory.of(settings).select(options.host)
+        scenario_of(names, settings)
+    else:
         names = threads.started(settings, options.resume).hosts
-    hosts = {}
-    for name in names:
-        host = await stack.enter_async_context(open_host(name, settings, progress))
-        hosts[name if options.resume is not None else host.name] = host
+    hosts = await open_all(names, settings, stack, progress)
+    if hosts.down and (options.resume is not None or not hosts):
+        raise HostUnreachable(hosts.down[0].what, do=hosts.down[0].do)
+    for host in hosts.down:
+        progress(f"not reached, and left out: {host.what}; {host.do}")
     return hosts
 
 
@@ -72,18 +80,45 @@ def start(
     """Open a new session; a host that was started for it is noted in its folder."""
     from agent.session import Session
 
-    scenario = options.host.partition(":")[2].partition("#")[0] if is_lab(options.host) else None
-    fresh = next(iter(hosts)) if is_fresh(options.host) else None
+    fresh = started_here(options, hosts)
+    missing = hosts.note if isinstance(hosts, Opened) else None
     try:
-        model = model or model_of(settings)
-        session = Session.start(settings, model, hosts, symptom, options.mode, scenario=scenario)
+        session = Session.start(
+            settings,
+            model or model_of(settings),
+            hosts,
+            symptom,
+            options.mode,
+            scenario=scenario_of(list(hosts), settings),
+            notes=[missing] if missing else [],
+        )
     except BaseException:
-        if fresh is not None:
-            release(fresh, settings)
+        for name in fresh:
+            release(name, settings)
         raise
-    if fresh is not None:
-        (session.folder / OWNED).write_text(fresh)
+    if fresh:
+        (session.folder / OWNED).write_text("\n".join(fresh))
     return session
+
+
+def started_here(options: OpenOptions, hosts: Iterable[str]) -> list[str]:
+    """Return those of the hosts that were started because the person asked for new ones."""
+    asked = {name.strip() for name in options.host.split(",") if is_fresh(name)}
+    return [name for name in hosts if options.resume is None and name.partition("#")[0] in asked]
+
+
+def scenario_of(names: Iterable[str], settings: Settings) -> str | None:
+    """Return what is simulated, by which all that is told of it is marked; None when nothing is.
+
+    Raises `UsageError` for simulated and real hosts together: figures of both would stand under one mark.
+    """
+    inventory = Inventory.of(settings)
+    entries = {name: inventory.get(name) for name in names}
+    places = [entry.plugin or "" if entry is not None else name for name, entry in entries.items()]
+    labs = [place.partition(":")[2].partition("#")[0] for place in places if is_lab(place)]
+    if labs and len(labs) < len(places):
+        raise UsageError("simulated and real hosts in one investigation", do="ask about them apart")
+    return ", ".join(dict.fromkeys(labs)) or None
 
 
 def resume(thread: str, settings: Settings, hosts: Mapping[str, Host], model: Model | None = None) -> Session:
@@ -94,8 +129,8 @@ def resume(thread: str, settings: Settings, hosts: Mapping[str, Host], model: Mo
 
 
 def give_back(folder: Path, settings: Settings) -> None:
-    """End the host that this investigation started; one that a person started stays."""
+    """End the hosts that this investigation started; those that a person started stay."""
     owned = folder / OWNED
-    if owned.is_file():
-        release(owned.read_text(), settings)
-        owned.unlink()
+    for name in owned.read_text().splitlines() if owned.is_file() else ():
+        release(name, settings)
+    owned.unlink(missing_ok=True)

@@ -29,6 +29,13 @@ HostArgument = Annotated[
     str,
     typer.Argument(metavar="HOST", help="An SSH host or alias, `local`, or `lab:NAME` for a simulated host."),
 ]
+HostsArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="HOST",
+        help="An SSH host or alias, `local`, or `lab:NAME`; several with commas, @GROUP, role:ROLE or all.",
+    ),
+]
 SessionArgument = Annotated[
     str, typer.Argument(metavar="ID", help="The investigation, as `leadline sessions list` shows it.")
 ]

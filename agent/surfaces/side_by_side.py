@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeVar
 
 from agent.config import Settings
@@ -28,12 +28,24 @@ class Down:
     do: str
 
 
-@dataclass(slots=True)
-class Opened:
-    """Hold the hosts that were asked for, in that order: those that are there, and those that are not."""
+class Opened(dict[str, Host]):
+    """Hold the hosts that were reached, in the order asked for, and beside them those that were not."""
 
-    hosts: dict[str, Host] = field(default_factory=dict)
-    down: list[Down] = field(default_factory=list)
+    def __init__(self) -> None:
+        super().__init__()
+        self.down: list[Down] = []
+
+    @property
+    def note(self) -> str | None:
+        """Return what the record has to say of hosts that were asked for and are not there."""
+        if not self.down:
+            return None
+        rows = "".join(f"\n- {host.name}: {host.what}" for host in self.down)
+        return (
+            f"Of {len(self) + len(self.down)} hosts that the person named, {len(self.down)} could not be "
+            f"reached. Nothing is known of them now:{rows}\n"
+            "The others are open. Say in the conclusion which were left out."
+        )
 
 
 async def each(names: Sequence[str], work: Callable[[str], Awaitable[T]]) -> list[T]:
@@ -77,13 +89,13 @@ async def open_all(
         if isinstance(host, Down):
             opened.down.append(host)
         else:
-            opened.hosts[host.name if is_fresh(name) else name] = host
+            opened[host.name if is_fresh(name) else name] = host
     return opened
 
 
 def give_back_fresh(names: Sequence[str], opened: Opened, settings: Settings, stack: AsyncExitStack) -> None:
     """End, when the stack is left, the hosts that were started because a word asked for a new one."""
     fresh = {name.partition("#")[0] for name in names if is_fresh(name)}
-    for name in opened.hosts:
+    for name in opened:
         if name.partition("#")[0] in fresh:
             stack.callback(release, name, settings)

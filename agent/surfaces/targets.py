@@ -40,13 +40,13 @@ def say(text: str) -> None:
 
 
 def is_lab(name: str) -> bool:
-    """Tell whether a host argument names a simulated host, where load and changes harm nobody."""
-    return name.startswith("lab:")
+    """Tell whether a host argument names simulated hosts alone, where load and changes harm nobody."""
+    return all(one.strip().startswith("lab:") for one in name.split(","))
 
 
 def is_fresh(name: str) -> bool:
     """Tell whether resolving the name starts a host of our own, which we then give back."""
-    return _plugin(name) is not None and "#" not in name
+    return any(_plugin(one) is not None and "#" not in one for one in map(str.strip, name.split(",")))
 
 
 def _plugin(name: str) -> HostPlugin | None:
@@ -60,6 +60,10 @@ def _plugin(name: str) -> HostPlugin | None:
 async def resolve(name: str, settings: Settings, progress: Say) -> HostTarget:
     """Return where a named host is: as the settings say, by the plugin of its scheme, else by SSH."""
     inventory = Inventory.of(settings)
+    named = inventory.select(name)
+    if len(named) > 1:
+        raise UsageError(f"{name} are {len(named)} hosts, and this works on one", do=f"name {named[0]}, say")
+    name = named[0]
     known = inventory.target(name)
     if known is not None:
         return known
