@@ -72,7 +72,7 @@ def decide(
             refused = error
         if click is not None:
             stored.hear(click, decision.approval, str(refused or ""))
-        (audit or partial(_write_down, settings))(_told(decision, before, refused))
+        (audit or partial(_write_down, settings))(_told(settings, decision, before, refused))
     if refused is not None:
         raise refused
     return record
@@ -123,7 +123,7 @@ def _decided(
         stored.move(record.model_copy(update={"state": end[0], "reason": end[1]}))
         raise ApprovalRefused(end[1], do="go on: it is planned anew")
     given = {"state": decision.decision, "decided_by": decision.by, "decided_at": now}
-    return stored.move(record.model_copy(update=given | {"reason": _clean(decision.reason)}))
+    return stored.move(record.model_copy(update=given | {"reason": _clean(settings, decision.reason)}))
 
 
 def _taken_back(
@@ -134,7 +134,7 @@ def _taken_back(
         raise ApprovalRefused(
             f"{_answered(record)}; only they, or an admin, may take it back", do="ask one of them"
         )
-    said = _clean(decision.reason)
+    said = _clean(settings, decision.reason)
     why = f"{decision.by.label()} took the approval back{': ' + said if said else ''}"
     return stored.move(record.model_copy(update={"state": "voided", "reason": why}))
 
@@ -150,15 +150,15 @@ def _answered(record: ApprovalRecord) -> str:
             return f"{record.change} does not wait any more: {record.reason or record.state}"
 
 
-def _clean(reason: str) -> str:
-    from tools.redact import redact
+def _clean(settings: Settings, reason: str) -> str:
+    from agent.own_secrets import masking
 
-    told = redact(printable(" ".join(reason.split())).encode()).decode("utf-8", "replace")
+    told = masking(settings)(printable(" ".join(reason.split())).encode()).decode("utf-8", "replace")
     return told if len(told) <= REASON_CHARS else told[:REASON_CHARS] + " [cut]"
 
 
 def _told(
-    decision: Decision, record: ApprovalRecord | None, refused: ApprovalRefused | None
+    settings: Settings, decision: Decision, record: ApprovalRecord | None, refused: ApprovalRefused | None
 ) -> dict[str, Any]:
     """Return what the audit is told; ``counts`` says whether it is what was decided."""
     known = record.model_dump(include={"thread", "host", "host_key", "change"}) if record else {}
@@ -169,7 +169,7 @@ def _told(
         "decision": decision.decision,
         "by": decision.by.model_dump(mode="json"),
         "counts": refused is None,
-        "why": str(refused) if refused else _clean(decision.reason),
+        "why": str(refused) if refused else _clean(settings, decision.reason),
     }
 
 

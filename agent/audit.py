@@ -213,11 +213,11 @@ _AUDITS: dict[tuple[int, Path, str], Audit] = {}
 
 def audit_of(settings: Settings) -> Audit:
     """Return the audit of an installation; one in a process, however many ask."""
-    from tools.redact import redact
+    from agent.own_secrets import masking
 
     key = (os.getpid(), settings.state_dir, settings.audit.model_dump_json())
     if key not in _AUDITS:
-        _AUDITS[key] = Audit(settings.state_dir / "audit", settings.audit, redact)
+        _AUDITS[key] = Audit(settings.state_dir / "audit", settings.audit, masking(settings))
     return _AUDITS[key]
 
 

@@ -23,10 +23,23 @@ def redactor(settings: Settings) -> Redactor:
     """Return what masks secrets, our own among them; placeholders are the same in all threads kept here."""
     from tools.redact import redact
 
-    redact_own.use_key(_key(settings.state_dir))
     for value in secrets_of(settings):
         redact_own.know(value)
+    redact_own.use_key(_key(settings.state_dir))
     return redact
+
+
+def masking(settings: Settings) -> Redactor:
+    """Return what masks secrets as `redactor` does; where no key can be kept, placeholders differ each time.
+
+    For what must go on with a state folder that cannot be written.
+    """
+    try:
+        return redactor(settings)
+    except LeadlineError:
+        from tools.redact import redact
+
+        return redact
 
 
 def secrets_of(settings: BaseModel) -> Iterator[str]:

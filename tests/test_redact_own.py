@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import json
 import re
 import secrets
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 from pydantic import BaseModel, SecretStr
 
+from agent.approvals_decide import decide
+from agent.audit import audit_of
+from agent.audit_files import CURRENT
 from agent.config import Settings
 from agent.errors import LeadlineError
 from agent.own_secrets import redactor, secrets_of
+from agent.surfaces import changes_kept
+from tests.approval_parts import BO, asked, by
+from tests.approval_parts import settings as settings_of
 from tests.canaries import OWN, canaries
+from tests.scripted_parts import LocalHost
 from tools import redact_own
-from tools.contract import ToolError
+from tools.contract import Redactor, ToolError
 from tools.redact import placeholder, redact
 from tools.service_plan import check_shown
+from tools.service_standing import Holding
 
 
 @pytest.fixture(autouse=True)
@@ -132,3 +141,57 @@ def test_a_plan_that_holds_a_secret_is_refused_and_never_shown_masked(
         cases += 1
     record_property("cases", cases)
     check_shown(["/opt/engine"], ["/opt/engine", "--port", "1"], "ExecStart=/opt/engine --port 1\n")
+
+
+@pytest.mark.threat(2)
+def test_an_audit_masks_own_secrets_in_a_process_that_opened_no_thread(tmp_path: Path) -> None:
+    """As `leadline host check` and the service's own commands do; the state folder may be full, too."""
+    for name in ("kept", "spoiled"):
+        settings = Settings(state_dir=tmp_path / name, api_key=SecretStr(OWN))
+        if name == "spoiled":
+            (tmp_path / name).mkdir()
+            (tmp_path / name / "redaction.key").write_bytes(b"short")
+        audit = audit_of(settings)
+        audit.record("command_started", what=f"look for {OWN}", command=f"grep {quote(OWN)} /var/log/x")
+        written = (tmp_path / name / "audit" / CURRENT).read_bytes()
+        assert OWN.encode() not in written and quote(OWN).encode() not in written
+        assert written.count(b"<masked:own_secret:") == 2
+
+
+@pytest.mark.threat(2)
+async def test_the_reason_of_a_decision_holds_no_own_secret(tmp_path: Path) -> None:
+    record = await asked(tmp_path, requester=None)
+    redact_own._process = redact_own._Process()
+    site = settings_of(tmp_path).model_copy(update={"api_key": SecretStr(OWN)})
+    done = decide(site, by(BO, record, "denied", reason=f"not with {OWN}"))
+    assert "not with <masked:own_secret:" in done.reason
+    assert OWN.encode() not in (tmp_path / "audit" / CURRENT).read_bytes()
+
+
+@pytest.mark.threat(2)
+async def test_measuring_a_kept_change_again_masks_own_secrets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tests.test_undo import kept_change
+
+    kept, _ = await kept_change(tmp_path)
+    redact_own._process = redact_own._Process()
+    monkeypatch.setenv("LEADLINE_STATE_DIR", str(tmp_path))
+    monkeypatch.setenv("LEADLINE_API_KEY", OWN)
+    masked = []
+
+    @contextlib.asynccontextmanager
+    async def opened(name: str, settings: Settings) -> AsyncIterator[LocalHost]:
+        yield LocalHost()
+
+    async def holding(host: LocalHost, plan: object) -> Holding:
+        return Holding()
+
+    async def look_again(*args: object, redact: Redactor, **more: object) -> None:
+        masked.append(redact(OWN.encode()))
+
+    monkeypatch.setattr(changes_kept, "open_host", opened)
+    monkeypatch.setattr("tools.service.holding", holding)
+    monkeypatch.setattr("agent.still_holding.look_again", look_again)
+    await changes_kept._verify(kept.ref, True)
+    assert masked[0].startswith(b"<masked:own_secret:")

@@ -139,9 +139,9 @@ def run_verify(change: str, *, allow_load: bool | None, as_json: bool) -> None:
 
 async def _verify(change: str, allow_load: bool | None) -> StillHolds:
     from agent.measuring import MEASURE
+    from agent.own_secrets import redactor
     from agent.still_holding import look_again
     from tools.observe import observe
-    from tools.redact import redact
     from tools.registry import load
     from tools.service import holding
 
@@ -151,6 +151,7 @@ async def _verify(change: str, allow_load: bool | None) -> StillHolds:
     allowed = allow_load if allow_load is not None else settings.tools.allow_load or lab
     tools = settings.tools.model_copy(update={"allow_load": allowed})
     settings = settings.model_copy(update={"tools": tools})
+    redact = redactor(settings)
     async with open_host(kept.plan.host, settings) as host:
         try:
             found = await holding(host, kept.plan)
