@@ -65,7 +65,7 @@ def _undo(session: Session, argument: str) -> str | Reply:
     name = argument.upper() or (next(iter(kept)) if len(kept) == 1 else "")
     if name not in kept:
         rows = [f"{one.id}: {one.setting} on {one.unit}" for one in kept.values()]
-        which = f"{argument} is not one that stands" if argument else "which one?"
+        which = f"{name} is not one that stands" if argument else "which one?"
         return "\n".join([f"{which}; /undo C1 takes one back. These stand:", *rows])
     change = kept[name]
     return Reply(

@@ -1,0 +1,152 @@
+"""What commands do to a chat besides answering: another thread, a change taken back, the clipboard."""
+
+from __future__ import annotations
+
+import base64
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent.events import Ended, Forked, UserMessage
+from agent.surfaces import clipboard
+from agent.transcript import check_order, read_events
+from tests.chat_program import WORDS
+from tests.terminal_fixtures import CTRL_D, Terminal, environment, typing
+
+HERE = Path(__file__).parent
+SYMPTOM = "slow: 24 tok/s"
+
+
+def program(root: Path, story: str) -> list[str]:
+    return [sys.executable, str(HERE / "chat_program.py"), str(root), story]
+
+
+@pytest.fixture
+def chat(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Terminal]:
+    """A chat about the story that the test names, outside tmux whatever the tests run in."""
+    with typing(program(tmp_path, request.param), environment(str(tmp_path), TMUX="")) as terminal:
+        terminal.expect("what is wrong>")
+        terminal.type(SYMPTOM)
+        yield terminal
+
+
+@pytest.mark.parametrize("chat", ["quick"], indirect=True)
+def test_a_thread_is_forked_and_the_old_one_gone_back_to(chat: Terminal, tmp_path: Path) -> None:
+    chat.expect("ask on>")
+    chat.type("/fork 2")
+    chat.expect("goes on from turn 2; one stays as it is.")
+    chat.expect(f"on here: {SYMPTOM}")
+    chat.expect("how to go on>")
+    chat.type("look once more")
+    chat.expect("diagnosed: Graphs are off.")
+    chat.expect("ask on>")
+    chat.type("/resume one")
+    chat.expect(f"one on here: {SYMPTOM}")
+    chat.expect("diagnosed: Graphs are off.")
+    chat.expect("ask on>")
+    chat.type("who reads the flag?")
+    chat.expect(WORDS)
+    chat.expect("ask on>")
+    chat.type("/resume none")
+    chat.expect("no thread none; see /resume")
+    chat.type(CTRL_D, enter=False)
+    chat.expect("ask on with: leadline chat here --resume one")
+    assert chat.ends() == 0
+    said = {}
+    for path in (tmp_path / "threads").glob("*/transcript.jsonl"):
+        events = read_events(path)
+        check_order(events, path)
+        forked = any(isinstance(event, Forked) for event in events)
+        said[forked] = [event.text for event in events if isinstance(event, UserMessage)]
+    assert said == {True: ["look once more"], False: ["who reads the flag?"]}
+
+
+@pytest.mark.parametrize("chat", ["apply"], indirect=True)
+def test_a_kept_change_is_taken_back_through_an_approval(chat: Terminal, tmp_path: Path) -> None:
+    chat.expect("Apply it?")
+    chat.type("/undo")
+    chat.expect("when nothing is under way")
+    chat.expect("Apply it?")
+    chat.type("y")
+    chat.expect("C1 kept: improved at 1")
+    chat.expect("Apply it?")
+    chat.type("n")
+    chat.expect("ask on>")
+    chat.type("/undo c2")
+    chat.expect("C2 is not one that stands")
+    chat.type("/undo")
+    chat.expect("to be taken back: C1, --disable-cuda-graph on engine.service")
+    chat.expect("Predicted:")
+    chat.expect("Apply it?")
+    chat.type("y")
+    chat.expect("C1 of one was taken back")
+    chat.expect("ask on>")
+    chat.type("/undo")
+    chat.expect("no change of this session stands")
+    chat.type("/mode")
+    chat.expect("apply: each change")
+    chat.type("/quit")
+    assert chat.ends() == 0
+    (undo,) = (tmp_path / "threads").glob("undo-*/transcript.jsonl")
+    assert [event.outcome for event in read_events(undo) if isinstance(event, Ended)] == ["fixed"]
+
+
+@pytest.mark.parametrize("chat", ["quick"], indirect=True)
+def test_the_last_answer_is_copied_by_the_terminal(chat: Terminal) -> None:
+    chat.expect("ask on>")
+    chat.type("/copy")
+    chat.expect("copied the last answer")
+    _, _, rest = chat.raw.partition("\x1b]52;c;")
+    data, end, _ = rest.partition("\x07")
+    assert end and base64.b64decode(data).decode().startswith("diagnosed: Graphs are off.")
+    chat.expect("ask on>")
+    chat.type("/quit")
+    assert chat.ends() == 0
+
+
+def test_a_text_too_long_for_a_clipboard_is_cut_between_characters() -> None:
+    text, whole = clipboard.fitting("ü" * 40_000)
+    assert not whole and set(text) == {"ü"} and len(clipboard.sequence(text)) <= clipboard.MOST + 10
+    assert clipboard.fitting("short") == ("short", True)
+    assert clipboard.through_tmux("x") == "\x1bPtmux;\x1b\x1b]52;c;eA==\x07\x1b\\"
+
+
+def test_inside_tmux_its_buffer_gets_the_text(tmp_path: Path) -> None:
+    if shutil.which("tmux") is None:
+        pytest.skip("tmux is absent")
+    tmux = ["tmux", "-S", str(tmp_path / "tmux"), "-f", "/dev/null"]
+    command = shlex.join(program(tmp_path, "quick"))
+    subprocess.run(
+        [*tmux, "new-session", "-d", "-s", "chat", "-x", "100", "-y", "30", command],
+        env=environment(str(tmp_path)),
+        check=True,
+    )
+
+    def until(words: list[str], text: str) -> str:
+        end = time.monotonic() + 30
+        while time.monotonic() < end:
+            done = subprocess.run([*tmux, *words], capture_output=True, text=True, check=False)
+            if text in done.stdout:
+                return done.stdout
+            time.sleep(0.05)
+        pytest.fail(f"{text!r} does not come:\n{done.stdout}{done.stderr}")
+
+    def press(text: str) -> None:
+        subprocess.run([*tmux, "send-keys", "-t", "chat", text, "Enter"], check=True)
+
+    try:
+        pane = ["capture-pane", "-p", "-t", "chat"]
+        until(pane, "what is wrong>")
+        press(SYMPTOM)
+        until(pane, "ask on>")
+        press("/copy t1.1")
+        until(pane, "copied t1.1")
+        assert until(["show-buffer"], "disable-cuda-graph") == "--disable-cuda-graph\n--pp-size\n8\n"
+    finally:
+        subprocess.run([*tmux, "kill-server"], check=False)
