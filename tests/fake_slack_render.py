@@ -176,7 +176,7 @@ def mrkdwn_html(text: str, world: World) -> str:
         line = re.sub(r"(?<![\w_])_([^_\n]+)_(?![\w_])", r"<i>\1</i>", line)
         return re.sub(r"(?<![\w~])~([^~\n]+)~(?![\w~])", r"<s>\1</s>", line)
 
-    return _lines_html(text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"), world, inline)
+    return _back(_lines_html(_aside(text), world, inline))
 
 
 def markdown_html(text: str, world: World) -> str:
@@ -185,10 +185,20 @@ def markdown_html(text: str, world: World) -> str:
     def inline(line: str) -> str:
         line = re.sub(r"\*\*([^*\n]+)\*\*", r"<b>\1</b>", line)
         line = re.sub(r"^#{1,6} (.*)$", r"<b>\1</b>", line)
-        line = re.sub(r"\\([\\`*_{}\[\]()#+.!|~&lt;-])", r"\1", line)
         return re.sub(r"(?<![\w_*])[_*]([^_*\n]+)[_*](?![\w_*])", r"<i>\1</i>", line)
 
-    return _lines_html(text, world, inline)
+    # What a backslash takes its meaning from is set aside until the markup is read.
+    aside = re.sub(r"\\([!-/:-@\[-`{-~])", lambda found: chr(0xE000 + ord(found[1])), _aside(text))
+    return _back(_lines_html(aside, world, inline))
+
+
+def _aside(text: str) -> str:
+    """Set aside what is written as an entity: to Slack it is no mark, whatever it looks like."""
+    return text.replace("&lt;", "\ue03c").replace("&gt;", "\ue03e").replace("&amp;", "\ue026")
+
+
+def _back(html: str) -> str:
+    return re.sub(r"[\ue000-\ue07f]", lambda found: escape(chr(ord(found[0]) - 0xE000)), html)
 
 
 def _lines_html(text: str, world: World, inline: Callable[[str], str]) -> str:
