@@ -26,7 +26,7 @@ async def a_thread(slack: FakeSlack) -> str:
     plain = {"type": "plain_text", "text": "Approval needed"}
     marked = {"type": "mrkdwn", "text": "*C1* ~gone~ _now_\n```\n-old <line>\n+new\n```\n>quoted"}
     go = {"type": "button", "action_id": "go", "style": "primary", "text": plain | {"text": "Approve"}}
-    blocks = [
+    blocks: list[dict[str, Any]] = [
         {"type": "header", "text": plain},
         {"type": "section", "text": marked, "fields": [plain | {"text": "a field"}], "accessory": go},
         {"type": "divider"},
