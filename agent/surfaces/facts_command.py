@@ -17,7 +17,7 @@ import typer
 from agent.config import Settings, load_settings
 from agent.errors import ExitCode, UsageError
 from agent.surfaces.options import JsonOption
-from agent.surfaces.targets import is_fresh, release, say
+from agent.surfaces.targets import say
 
 _EVERY = re.compile(r"(\d{1,5})\s*(s|m|h)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
@@ -102,35 +102,35 @@ async def look_at(
     """Connect to the hosts and look at each, side by side; one that is down is told among the others."""
     from agent.looks import Seen, history_of, look
     from agent.own_secrets import redactor
-    from agent.surfaces.many_hosts import HostDown, open_each
+    from agent.surfaces.side_by_side import each, give_back_fresh, open_all
     from tools.artifacts import ArtifactStore
-    from tools.contract import Host, ToolContext
+    from tools.contract import ToolContext
     from tools.history_store import STORE
 
-    hosts = await open_each(names, settings, stack, (lambda text: None) if quiet else say, may_all_fail=True)
+    progress = (lambda text: None) if quiet else say
+    hosts = await open_all(names, settings, stack, progress)
+    give_back_fresh(names, hosts, settings, stack)
     redact = redactor(settings)
     store = history_of(settings, redact)
     artifacts = ArtifactStore(settings.state_dir / "by-hand" / "artifacts")
 
-    async def one(number: int, name: str, host: Host) -> Seen:
-        if isinstance(host, HostDown):
-            return Seen(host.name, problem=host.why)
-        if is_fresh(name):
-            stack.callback(release, host.name, settings)
+    async def one(name: str) -> Seen:
         context = ToolContext(
-            call_id=f"t{number}",
-            hosts={host.name: host},
+            call_id="t1",
+            hosts={hosts[name].name: hosts[name]},
             store=artifacts,
             redact=redact,
             settings=settings.tools,
             cache={STORE: store},
             cache_dir=settings.cache_dir,
-            progress=lambda text: None if quiet else say(text),
+            progress=progress,
         )
-        return await look(host, context)
+        return await look(hosts[name], context)
 
-    pairs = zip(names, hosts, strict=True)
-    return list(await asyncio.gather(*(one(at, name, host) for at, (name, host) in enumerate(pairs, 1))))
+    looks = {seen.host: seen for seen in await each(list(hosts), one)}
+    looks |= {down.name: Seen(down.name, problem=f"{down.what}; {down.do}") for down in hosts.down}
+    order = [name for name in names if name in looks]
+    return [looks[name] for name in [*order, *(other for other in looks if other not in order)]]
 
 
 def _print(options: FactsOptions, looks: Sequence[Any], *, first: bool) -> None:
