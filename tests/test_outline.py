@@ -94,15 +94,29 @@ def test_a_tree_is_the_same_once_its_functions_are_read() -> None:
     assert whole(module) == whole(parse(SOURCE))
 
 
+@pytest.mark.parametrize("heads", [False, True])
 @pytest.mark.parametrize(
     "name", ["argparse", "ast", "inspect", "textwrap", "tokenize", "doctest", "asyncio/tasks"]
 )
-def test_real_files_come_out_the_same(name: str) -> None:
+def test_real_files_come_out_the_same(name: str, heads: bool) -> None:
     data = (LIBRARY / f"{name}.py").read_bytes()
-    module = parse_outline(data)
+    module = parse_outline(data, heads=heads)
     assert module.unread
     read_each(module)
     assert whole(module) == whole(parse(data))
+
+
+def test_parameters_are_there_where_heads_are_asked_for() -> None:
+    module = parse_outline(SOURCE, heads=True)
+    runner = next(s for s in module.tree.body if isinstance(s, ast.ClassDef))
+    stub = next(s for s in runner.body if isinstance(s, ast.FunctionDef))
+    assert [ast.unparse(d) for d in stub.args.defaults] == ["')'"]
+    assert len(stub.body) == 1
+    whole_one = module.whole(stub)
+    assert isinstance(whole_one, ast.FunctionDef) and len(whole_one.body) == 3
+    assert module.whole(stub) is whole_one and module.whole(whole_one) is whole_one
+    read_each(module)
+    assert whole(module) == whole(parse(SOURCE))
 
 
 def test_a_way_reads_the_function_it_leads_into_and_no_other() -> None:

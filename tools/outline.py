@@ -18,6 +18,10 @@ _WORD = re.compile(
     rb"""[^#"'\n]+|\#[^\n]*|(?P<triple>\"{3}|'{3})|"(?:\\[^\n]|[^"\\\n])*"|'(?:\\[^\n]|[^'\\\n])*'""",
     re.VERBOSE,
 )
+_PLAIN_HEAD = re.compile(rb"""[^()\[\]{}:\#"'\n]*\([^()\[\]{}\#"'\n]*\)[^()\[\]{}:\#"'\n]*:""")
+_HEAD_WORD = re.compile(
+    rb"""[^()\[\]{}:\#"']+|\#[^\n]*|"(?:\\[^\n]|[^"\\\n])*"(?!")|'(?:\\[^\n]|[^'\\\n])*'(?!')|[()\[\]{}:]""",
+)
 _SHORT = 5
 """Functions of fewer lines are not worth leaving out."""
 
@@ -39,10 +43,11 @@ class Piece:
         return b"\n" * (self.first - 2) + b"if 1:\n" + self.text
 
 
-def outlined(data: bytes) -> tuple[bytes, list[Piece]] | None:
+def outlined(data: bytes, *, heads: bool = False) -> tuple[bytes, list[Piece]] | None:
     """Return a file with the bodies of its functions left out, and these; None when its text does not tell.
 
-    Every line keeps its number. Only functions within no other one are left out.
+    Every line keeps its number. Only functions within no other one are left out. With ``heads`` their
+    parameters stay, and so do functions whose head the text does not tell.
     """
     strings = _strings(data)
     if strings is None or _is_unusual(data):
@@ -60,14 +65,33 @@ def outlined(data: bytes) -> tuple[bytes, list[Piece]] | None:
         stop = _end_of_body(data, strings, found)
         text = data[start:stop]
         lines = text.count(b"\n")
-        if lines >= _SHORT:
+        head = _head(text) if heads else b"%sdef %s():" % (found[1], found[2])
+        if lines >= _SHORT and head:
             line += data.count(b"\n", place, start)
             piece = Piece(line + 1, line + lines, len(found[1]), found[2], text)
-            kept += (data[place:start], found[1], b"def ", found[2], b"(): ...", b"\n" * lines)
+            kept += (data[place:start], head, b" ...", b"\n" * (lines - head.count(b"\n")))
             pieces.append(piece)
             place, line = stop, line + lines
         found = _DEF.search(data, stop - 1)
     return b"".join((*kept, data[place:])), pieces
+
+
+def _head(text: bytes) -> bytes:
+    """Return what stands before the body of a function, its colon included; empty when that is not told."""
+    plain = _PLAIN_HEAD.match(text)
+    if plain is not None:
+        return plain.group()
+    depth = place = 0
+    while (word := _HEAD_WORD.match(text, place)) is not None:
+        place = word.end()
+        first = text[word.start() : word.start() + 1]
+        if first in b"([{":
+            depth += 1
+        elif first in b")]}":
+            depth -= 1
+        elif first == b":" and not depth:
+            return text[:place]
+    return b""
 
 
 def _is_unusual(data: bytes) -> bool:

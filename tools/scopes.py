@@ -27,6 +27,7 @@ class _Missing:
 UNKNOWN: Final = _Missing()
 Span = tuple[int, int, int, int]
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+_DEFS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _LITERALS = (ast.Tuple, ast.List, ast.Set, ast.Dict, ast.UnaryOp, ast.BinOp)
 _BODIES = ("body", "orelse", "finalbody")
 _HOLDERS: Final = frozenset(
@@ -60,8 +61,8 @@ class Module:
     memo: dict[Any, Any] = field(default_factory=dict)
     unread: list[Piece] = field(default_factory=list)
     """In the order of their lines."""
-    _stubs: list[ast.AST] = field(default_factory=list)
-    """Nodes that were replaced: ``memo`` tells nodes apart by their identity, which must not come again."""
+    _stubs: dict[int, tuple[ast.AST, ast.AST]] = field(default_factory=dict)
+    """Nodes that were replaced, by their identity, which must not come again: ``memo`` tells nodes by it."""
 
     def read(self, line: int) -> None:
         """Put the function that holds a line into the tree; raise `SyntaxError` when it cannot be read."""
@@ -69,6 +70,12 @@ class Module:
             place = bisect_right(self.unread, line, key=lambda piece: piece.first) - 1
             if place >= 0 and line <= self.unread[place].last:
                 self._graft(self.unread[place])
+
+    def whole(self, function: ast.AST) -> ast.AST:
+        """Return a function of the tree with its body; raise `SyntaxError` like `read`."""
+        if self.unread and id(function) not in self._stubs:
+            self.read(getattr(function, "lineno", 0))
+        return self._stubs.get(id(function), (function, function))[1]
 
     def read_where(self, word: re.Pattern[bytes], within: ast.stmt) -> None:
         """Put the functions of a class that hold a word into the tree; raise `SyntaxError` like `read`."""
@@ -88,9 +95,7 @@ class Module:
         function = whole.body[0] if isinstance(whole, ast.If) else whole
         way = _way(self.tree, piece.first, piece.indent)
         stub = way[-1].child
-        assert isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) and isinstance(
-            stub, ast.FunctionDef
-        )
+        assert isinstance(function, _DEFS) and isinstance(stub, _DEFS)
         function.decorator_list = stub.decorator_list
         getattr(way[-1].parent, way[-1].field)[way[-1].index] = function
         for step in way[1:]:  # what ended with the stub ends with the function
@@ -98,7 +103,7 @@ class Module:
             end = (getattr(holder, "end_lineno", None), getattr(holder, "end_col_offset", None))
             if end == (stub.end_lineno, stub.end_col_offset):
                 holder.end_lineno, holder.end_col_offset = function.end_lineno, function.end_col_offset
-        self._stubs.append(stub)
+        self._stubs[id(stub)] = (stub, function)
         self.unread.remove(piece)
 
 
@@ -117,9 +122,12 @@ def parse(data: bytes) -> Module:
     return Module(data, data.split(b"\n"), _parsed(data))
 
 
-def parse_outline(data: bytes) -> Module:
-    """Parse a file without its functions, which `Module.read` adds; raise `SyntaxError` like `parse`."""
-    found = outlined(data)
+def parse_outline(data: bytes, *, heads: bool = False) -> Module:
+    """Parse a file without its functions, which `Module.read` adds; raise `SyntaxError` like `parse`.
+
+    With ``heads`` the parameters of functions are there, and only bodies are left out.
+    """
+    found = outlined(data, heads=heads)
     if found is None:
         return parse(data)
     text, pieces = found

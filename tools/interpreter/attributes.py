@@ -262,7 +262,7 @@ class Attributes(Base):
             return held.attrs[name]
         special = {"__name__": held.name, "__qualname__": held.qualname, "__module__": held.module.name}
         if name == "__doc__":
-            return ast.get_docstring(held.node) if not isinstance(held.node, ast.Lambda) else None
+            return ast.get_docstring(self.read_body(held)) if not isinstance(held.node, ast.Lambda) else None
         if name in ("cache_clear", "cache_info"):
             return Native(name, _nothing, self)  # type: ignore[arg-type]
         return special.get(name, MISSING)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, cast
 
 from tools.interpreter.attributes import NativeMethod
@@ -31,6 +33,7 @@ from tools.interpreter.values import (
     holed,
     unknown_of,
 )
+from tools.scopes import Module, statements
 
 _SCALARS: Final = (int, float)
 _KEEPING: Final = (list, tuple, dict, reversed)
@@ -267,8 +270,8 @@ class Calls(Statements):
         ):
             return self.unfollowed(f"{function.name}, which calls itself", args, kwargs)
         names = self.parameters(function, args, kwargs)
-        node = function.node
-        body = _EMPTY if isinstance(node, ast.Lambda) else _body_of(node)
+        node = self.read_body(function)
+        body = _EMPTY if isinstance(node, ast.Lambda) else _body_of(node, function.module.source)
         frame = Frame(
             names,
             function.module,
@@ -283,6 +286,16 @@ class Calls(Statements):
         if body.yields:
             return self._generated(function, frame)
         return self.in_frame(frame, lambda: self._body(node))
+
+    def read_body(self, function: Function) -> Any:
+        """Return the statement of a function, its body read."""
+        source = function.module.source
+        if source is not None and not isinstance(function.node, ast.Lambda):
+            try:
+                function.node = cast(ast.FunctionDef, source.whole(function.node))
+            except SyntaxError:  # newer than this interpreter's: what remains of the file is followed
+                function.node = _readable(source.data, function.node)
+        return function.node
 
     def _body(self, node: Any) -> End:
         if isinstance(node, ast.Lambda):
@@ -372,7 +385,7 @@ class Calls(Statements):
                     raise Stopped(f"more than {self.limits.items} values of a generator")
 
             frame.on_yield = keep
-            self.in_frame(frame, lambda: self._body(function.node))
+            self.in_frame(frame, lambda: self._body(self.read_body(function)))
             yield from found
 
         return values()
@@ -395,7 +408,7 @@ class Calls(Statements):
                     self.frame = inner
 
             frame.on_yield = at_yield
-            self.in_frame(frame, lambda: self._body(function.node))
+            self.in_frame(frame, lambda: self._body(self.read_body(function)))
             return ends[0] if ends else End("normal")
 
         return Native("contextmanager", run, self)  # type: ignore[arg-type]
@@ -429,11 +442,34 @@ class _Body:
 
 
 _EMPTY: Final = _Body(False, frozenset(), frozenset())
+_DECLARES: Final = re.compile(rb"yield|global|nonlocal")
+"""What a function holds, in its text at least, of which something is said."""
 
 
-def _body_of(node: ast.FunctionDef | ast.AsyncFunctionDef) -> _Body:
+@lru_cache(maxsize=64)
+def _salvaged(data: bytes) -> Module | None:
+    from tools.settings.trees import read_module
+
+    try:
+        return read_module(data)
+    except SyntaxError:
+        return None
+
+
+def _readable(data: bytes, stub: ast.FunctionDef | ast.AsyncFunctionDef) -> Any:
+    """Return what can be read of a function; the head alone where nothing can."""
+    module = _salvaged(data)
+    for node in statements(module.tree.body) if module is not None else ():
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.lineno == stub.lineno:
+            return node
+    return stub
+
+
+def _body_of(node: ast.FunctionDef | ast.AsyncFunctionDef, source: Module | None) -> _Body:
     """Look through a function once, without the functions and classes in it."""
     found: _Body | None = getattr(node, "_leadline_body", None)
+    if found is None and source is not None and not _DECLARES.search(_text(node, source)):
+        found = node._leadline_body = _EMPTY  # type: ignore[union-attr]
     if found is None:
         yields, declared = False, {ast.Global: set[str](), ast.Nonlocal: set[str]()}
         for inner in _walk_own(node.body):
@@ -444,6 +480,10 @@ def _body_of(node: ast.FunctionDef | ast.AsyncFunctionDef) -> _Body:
         found = _Body(yields, frozenset(declared[ast.Global]), frozenset(declared[ast.Nonlocal]))
         node._leadline_body = found  # type: ignore[union-attr]
     return found
+
+
+def _text(node: ast.stmt, source: Module) -> bytes:
+    return b"\n".join(source.lines[node.lineno - 1 : node.end_lineno])
 
 
 def _walk_own(body: list[ast.stmt]) -> Iterator[ast.AST]:

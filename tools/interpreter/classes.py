@@ -54,8 +54,8 @@ class Classes(Base):
     kinds: dict[str, Callable[[GuestClass, dict[str, Any]], None]]
     """What a base class of another package makes of a class, by its path."""
 
-    def new_class(self, node: ast.ClassDef) -> Any:
-        """Make a class from its statement, decorators applied."""
+    def new_class(self, node: ast.ClassDef, into: GuestClass | None = None) -> Any:
+        """Make a class from its statement, decorators applied; ``into`` is one that was put off."""
         bases = [self.evaluate(base) for base in node.bases]
         options = {k.arg: self.evaluate(k.value) for k in node.keywords if k.arg is not None}
         outer = self.frame
@@ -66,7 +66,7 @@ class Classes(Base):
             self.run_block(node.body)
         finally:
             self.frame = outer
-        cls = self.class_of(node.name, bases, namespace, options, node)
+        cls = self.class_of(node.name, bases, namespace, options, node, into)
         self.store["class", id(namespace)] = cls
         result: Any = cls
         for decorator in reversed(node.decorator_list):
@@ -83,6 +83,7 @@ class Classes(Base):
         namespace: dict[str, Any],
         options: dict[str, Any],
         node: ast.ClassDef | None = None,
+        into: GuestClass | None = None,
     ) -> GuestClass:
         """Make a class from its parts."""
         kept: list[Any] = []
@@ -97,7 +98,8 @@ class Classes(Base):
                 kept.append(base)
             elif isinstance(base, Unknown):
                 kept.append(External(", ".join(base.needs) or "a base class"))
-        cls = GuestClass(name, tuple(kept), namespace, self, self.frame.module.name)  # type: ignore[arg-type]
+        cls = into if into is not None else GuestClass.__new__(GuestClass)
+        GuestClass.__init__(cls, name, tuple(kept), namespace, self, self.frame.module.name)  # type: ignore[arg-type]
         cls.node, cls.path = node, self.frame.module.path
         cls.record_is_own = False  # type: ignore[attr-defined]
         inherited = next(

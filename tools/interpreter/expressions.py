@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
 
 from tools.interpreter.base import Base
 from tools.interpreter.journal import joined
@@ -36,6 +36,9 @@ _UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
 }
 
 
+_METHODS: Final = {kind: f"_{kind.__name__}" for kind in ast.expr.__subclasses__()}
+
+
 def merge(into: dict[Any, Any], part: dict[Any, Any]) -> None:
     """Put the items of a dict into another; one that may be absent leaves open what was there."""
     for name, value in part.items():
@@ -52,7 +55,7 @@ class Expressions(Base):
         self.steps += 1
         if self.steps > self.limits.steps:
             raise Stopped(f"more than {self.limits.steps} steps")
-        return getattr(self, "_" + type(node).__name__)(node)
+        return getattr(self, _METHODS[type(node)])(node)
 
     def _Constant(self, node: ast.Constant) -> Any:
         return node.value

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from packaging.version import InvalidVersion, Version
 
-from tools.interpreter.base import Base
 from tools.interpreter.classes import Parent
 from tools.interpreter.journal import Journal
+from tools.interpreter.late_classes import LateClasses
 from tools.interpreter.module import Frame, Lazy, ModuleValue
 from tools.interpreter.operators import natively
 from tools.interpreter.values import (
@@ -35,7 +35,7 @@ _STDLIB: Final = frozenset(sys.stdlib_module_names)
 PRESENT: Final = frozenset({"typing_extensions"})
 
 
-class Imports(Base):
+class Imports(LateClasses):
     """Find modules and names."""
 
     tree: SourceTree
@@ -58,7 +58,7 @@ class Imports(Base):
         inner = name.split(".")[1:]
         for path, is_package in (("/".join([*inner, "__init__.py"]), True), ("/".join(inner) + ".py", False)):
             if not path.startswith(".") and (parsed := self.parse(path)) is not None:
-                module = ModuleValue(name, path, parsed.tree, is_package)
+                module = ModuleValue(name, path, parsed.tree, is_package, source=parsed)
                 self._start(module)
                 return module
         if self._is_folder("/".join(inner)):
@@ -319,7 +319,7 @@ class Imports(Base):
         with self.apart(value.module):
             try:
                 if value.kind == "class":
-                    return self.make_class(value.node)
+                    return self.late_class(value.node, value.module) or self.make_class(value.node)
                 if value.kind == "function":
                     return self.make_function(value.node)
                 return self.evaluate(value.node.value)

@@ -6,6 +6,8 @@ import ast
 from dataclasses import dataclass, field
 from typing import Any
 
+from tools.scopes import Module
+
 
 @dataclass(eq=False, slots=True)
 class ModuleValue:
@@ -19,6 +21,8 @@ class ModuleValue:
     stars: list[str] = field(default_factory=list)
     """Modules that ``from x import *`` names, in order."""
     ran: bool = False
+    source: Module | None = None
+    """The file; bodies of functions are read in it when they are called."""
 
     def __repr__(self) -> str:
         return f"<module {self.name}>"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import io
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from tools.interpreter.base import Met
 from tools.interpreter.environment import Environment
@@ -28,6 +28,7 @@ from tools.interpreter.values import (
 )
 
 _ENDING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+_METHODS: Final = {kind: f"_{kind.__name__}" for kind in ast.stmt.__subclasses__()}
 _UNKNOWN_ROUNDS = 2
 _PARKED_BREAKS = 3
 """Rounds that perhaps left a loop before nobody knows how often it runs."""
@@ -50,7 +51,7 @@ class Statements(Forks):
         self.frame.line = node.lineno
         self.reached.add((self.frame.module.path, node.lineno))
         try:
-            found = getattr(self, "_" + type(node).__name__)(node)
+            found = getattr(self, _METHODS[type(node)])(node)
         except GuestRaise as raised:
             if not raised.line:
                 raised.path, raised.line = self.frame.module.path, node.lineno

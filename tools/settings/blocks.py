@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 import warnings
 from bisect import bisect_right
@@ -121,10 +122,7 @@ class Outline:
 def outline(data: bytes) -> Outline:
     """Return the pieces of a file, cut once per content."""
     lines = data.split(b"\n")
-    starts, position = [], 0
-    for line in lines:
-        starts.append(position)
-        position += len(line) + 1
+    starts = list(itertools.accumulate((len(line) + 1 for line in lines[:-1]), initial=0))
     pieces = list(_closed(data, list(_pieces(data))))
     return Outline(data, lines, [piece.start for piece in pieces], pieces, starts)
 

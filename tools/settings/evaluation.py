@@ -13,7 +13,7 @@ from tools.interpreter.machine import Machine
 from tools.interpreter.plain import NotPlain, plain
 from tools.interpreter.values import MISSING, GuestRaise, Instance, Stopped, Undecided, Unknown
 from tools.settings.requires import required
-from tools.settings.trees import parsed
+from tools.settings.trees import digest, skimmed
 from tools.settings.types import (
     Cite,
     Condition,
@@ -78,6 +78,7 @@ class Run:
         self.logs: list[tuple[str, str, int, str]] = []
         self.partial = ""
         self._digests: dict[str, str] = {}
+        self._worded: dict[tuple[int, bool], tuple[Met, Condition]] = {}
         world = World(facts, dict(environment), self.argv, required(tree, facts))
         self.machine = Machine(
             tree, str(tree.engine), world, lambda path: parsed_or_none(tree, path), limits=limits, watch=self
@@ -212,6 +213,13 @@ class Run:
         return Condition(made.text, "unknown", "it came out differently between calls", made.cite, made.needs)
 
     def _condition(self, met: Met, *, negated: bool) -> Condition:
+        """Put a condition into words, once: most assignments have some in common."""
+        key = id(met), negated
+        if key not in self._worded:
+            self._worded[key] = met, self._put_into_words(met, negated=negated)
+        return self._worded[key][1]
+
+    def _put_into_words(self, met: Met, *, negated: bool) -> Condition:
         verdict: Truth = "unknown" if met.verdict is None else "true" if met.verdict else "false"
         text = ast.unparse(met.node)
         if negated:
@@ -224,10 +232,8 @@ class Run:
     def cite(self, path: str, line: int, last: int | None = None) -> Cite:
         """Cite lines of a file of the package."""
         if path not in self._digests:
-            import hashlib
-
             data = self.tree.read(path)
-            self._digests[path] = hashlib.sha256(data).hexdigest() if data is not None else ""
+            self._digests[path] = digest(data) if data is not None else ""
         return Cite(path, line, last or line, self.tree.version, self._digests[path])
 
     def _text(self, path: str, line: int) -> str:
@@ -256,7 +262,7 @@ class Verdicts(Mapping[Place, Condition]):
 def parsed_or_none(tree: SourceTree, path: str) -> Any:
     """Return a parsed file of the package, or None when there is none that can be read."""
     try:
-        return parsed(tree, path)
+        return skimmed(tree, path)
     except SyntaxError:
         return None
 

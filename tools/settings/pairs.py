@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+from bisect import bisect_left
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -41,11 +43,12 @@ def pair_of(module: Module, way: list[Step], attribute: str, line: int) -> Pair 
     if function is None:
         return None
     first, last = function.lineno - 1, function.end_lineno or function.lineno
-    if sum(attribute.encode() in text for text in module.lines[first:last]) < _LEAST:
+    named = [at for at in range(first, last) if attribute.encode() in module.lines[at]]
+    if len(named) < _LEAST:
         return None
     key = ("pairs", id(function), attribute)
     if key not in module.memo:
-        module.memo[key] = list(_pairs(function, attribute))
+        module.memo[key] = list(_pairs(function, attribute, [at + 1 for at in named]))
     for saved, restored, end in module.memo[key]:
         if restored <= line <= end:
             return Pair("restore", saved, restored)
@@ -54,11 +57,14 @@ def pair_of(module: Module, way: list[Step], attribute: str, line: int) -> Pair 
     return None
 
 
-def _pairs(function: ast.AST, attribute: str) -> Iterator[tuple[int, int, int]]:
-    """Yield the line of each save with the first and last line of the assignment that restores it."""
+def _pairs(function: ast.AST, attribute: str, named: list[int]) -> Iterator[tuple[int, int, int]]:
+    """Yield the line of each save with the first and last line of the assignment that restores it.
+
+    Only nodes over one of the lines that name the attribute are looked at.
+    """
     saves: dict[str, int] = {}
     writes: list[_Write] = []
-    for node in ast.walk(function):
+    for node in _over(function, named):
         if isinstance(node, ast.Assign):
             saves |= _saves(node, attribute)
         writes += _writes(node, attribute)
@@ -67,6 +73,22 @@ def _pairs(function: ast.AST, attribute: str) -> Iterator[tuple[int, int, int]]:
         # Without another write in between it is a copy, not a pair.
         if saved is not None and any(saved < other.line < write.line for other in writes):
             yield saved, write.line, write.last
+
+
+def _over(function: ast.AST, named: list[int]) -> Iterator[ast.AST]:
+    """Yield what `ast.walk` does, without what lies on none of some lines."""
+    todo = deque([function])
+    while todo:
+        node = todo.popleft()
+        yield node
+        for child in ast.iter_child_nodes(node):
+            first = getattr(child, "lineno", None)
+            if first is None:
+                todo.append(child)
+                continue
+            place = bisect_left(named, first)
+            if place < len(named) and named[place] <= (getattr(child, "end_lineno", None) or first):
+                todo.append(child)
 
 
 def _saves(node: ast.Assign, attribute: str) -> dict[str, int]:

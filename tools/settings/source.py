@@ -61,8 +61,17 @@ class _Text:
     def holding(self, word: bytes) -> tuple[str, ...]:
         """Return the files that hold a word."""
         if word not in self.found:
-            self.found[word] = tuple(self._holding(word))
+            part = next((known for known in self.found if known in word), None)
+            if part is None:
+                self.found[word] = tuple(self._holding(word))
+            else:  # what holds a word holds every part of it
+                self.found[word] = tuple(p for p in self.found[part] if word in self._of(p))
         return self.found[word]
+
+    def _of(self, path: str) -> bytes:
+        """Return the text of a file."""
+        number = bisect.bisect_left(self.paths, path)
+        return self.data[self.starts[number] : self.starts[number + 1]]
 
     def _holding(self, word: bytes) -> Iterator[str]:
         place = self.data.find(word)

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from functools import lru_cache
 from typing import Any, Final
 
-from tools.scopes import Module, parse
+from tools.scopes import Module, parse, parse_outline
 from tools.settings.types import Cite, SourceTree
 
 KEPT_BYTES: Final = 48 << 20
@@ -21,22 +21,25 @@ class _Kept:
     """Hold syntax trees by the sha256 of their source, the least recently asked for going first."""
 
     def __init__(self) -> None:
-        self._modules: OrderedDict[str, Module] = OrderedDict()
+        self._modules: OrderedDict[tuple[str, bool], Module] = OrderedDict()
         self._bytes = 0
 
-    def module(self, data: bytes) -> Module:
-        key = digest(data)
-        found = self._modules.get(key)
-        if found is not None:
-            self._modules.move_to_end(key)
-            return found
-        module = read_module(data)
+    def module(self, data: bytes, *, whole: bool = True) -> Module:
+        key = digest(data), whole
+        found = self._modules.get(key) or self._modules.get((key[0], True))
+        if found is None:
+            found = read_module(data) if whole else _read_heads(data)
+            self._keep(key, found, data)
+        else:
+            self._modules.move_to_end(key if key in self._modules else (key[0], True))
+        return found
+
+    def _keep(self, key: tuple[str, bool], module: Module, data: bytes) -> None:
         self._modules[key] = module
         self._bytes += len(data)
         while self._bytes > KEPT_BYTES and len(self._modules) > 1:
             _, gone = self._modules.popitem(last=False)
             self._bytes -= len(gone.data)
-        return module
 
 
 _KEPT: Final = _Kept()
@@ -56,6 +59,12 @@ def parsed(tree: SourceTree, path: str) -> Module | None:
     """
     data = tree.read(path)
     return None if data is None else _KEPT.module(data)
+
+
+def skimmed(tree: SourceTree, path: str) -> Module | None:
+    """Return a file's syntax tree in which the bodies of functions may be unread (see `Module.whole`)."""
+    data = tree.read(path)
+    return None if data is None else _KEPT.module(data, whole=False)
 
 
 def memo(tree: SourceTree, part: str) -> dict[Any, Any]:
@@ -79,6 +88,15 @@ def cite(tree: SourceTree, path: str, first: int, last: int | None = None) -> Ci
 def cite_node(tree: SourceTree, path: str, node: ast.expr | ast.stmt) -> Cite:
     """Cite the lines of a statement or an expression."""
     return cite(tree, path, node.lineno, node.end_lineno)
+
+
+def _read_heads(data: bytes) -> Module:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return parse_outline(data, heads=True)
+    except SyntaxError:
+        return read_module(data)
 
 
 def read_module(data: bytes) -> Module:
