@@ -1,0 +1,59 @@
+"""What Slack refuses, told in one line with what an administrator can do about it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from agent.errors import LeadlineError, UsageError
+
+if TYPE_CHECKING:
+    from slack_sdk.errors import SlackApiError
+
+GONE: Final = frozenset(
+    {"not_in_channel", "channel_not_found", "is_archived", "restricted_action", "user_not_in_channel"}
+)
+"""Answers that mean: nothing can be said in this channel any more."""
+
+KEYS: Final = frozenset(
+    {
+        "invalid_auth",
+        "not_authed",
+        "account_inactive",
+        "token_revoked",
+        "token_expired",
+        "not_allowed_token_type",
+    }
+)
+"""Answers that mean: the key itself is no good."""
+
+
+class SlackRefused(LeadlineError):
+    """Report a call that Slack answered with an error, by its name there."""
+
+    def __init__(self, what: str, *, do: str = "", code: str = "") -> None:
+        super().__init__(what, do=do)
+        self.code = code
+
+
+class ChannelGone(SlackRefused):
+    """Report that the bot cannot speak in a channel any more."""
+
+
+class SlackKeysRefused(UsageError):
+    """Report keys or scopes with which the bot cannot run at all."""
+
+
+def told(method: str, error: SlackApiError) -> SlackRefused:
+    """Return what a refusal by Slack means here."""
+    answer = error.response
+    code = str(answer.get("error") or f"http {getattr(answer, 'status_code', '?')}")
+    if code in GONE:
+        return ChannelGone(f"Slack: {method}: {code}", do="invite the bot into the channel again", code=code)
+    if code == "missing_scope":
+        needed = answer.get("needed") or "see the manifest"
+        return SlackRefused(
+            f"Slack: {method} needs the scope {needed}", do="add it and install the app again", code=code
+        )
+    if code in KEYS:
+        return SlackRefused(f"Slack: {method}: {code}", do="check SLACK_BOT_TOKEN", code=code)
+    return SlackRefused(f"Slack: {method}: {code}", code=code)
