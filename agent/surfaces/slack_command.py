@@ -1,4 +1,4 @@
-"""``leadline slack``: the manifest of the Slack app."""
+"""``leadline slack``: the bot, and the manifest of the Slack app."""
 
 from __future__ import annotations
 
@@ -23,3 +23,22 @@ def print_manifest(
     from agent.slack.manifest import text
 
     typer.echo(text(http), nl=False)
+
+
+@slack.command("run")
+def run_bot(
+    http: Annotated[
+        int | None,
+        typer.Option(
+            metavar="PORT", min=0, max=65535, help="Listen for signed requests there; default: Socket Mode."
+        ),
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what Slack's libraries say.")] = False,
+) -> None:
+    """Run the bot until it is terminated: mentions, direct messages and shortcuts start investigations.
+
+    Example: leadline slack run
+    """
+    from agent.slack.run import RunOptions, run
+
+    run(RunOptions(http=http, verbose=verbose))
