@@ -36,6 +36,7 @@ import json
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from copy import deepcopy
 from types import TracebackType
 from typing import Any, Final, TypeVar
 
@@ -156,13 +157,18 @@ class FakeSlack:
     async def message(
         self, channel: str, *, containing: str = "", action: str = "", thread: str = "", seconds: float = 30.0
     ) -> Json:
-        """Wait for a message of the app with some text, or a button, and return it."""
+        """Wait for a message of the app with some text, or a button, and return it as it is shown then."""
 
         def look() -> Json | None:
             texts = ((json.dumps(m, ensure_ascii=False), m) for m in self.posts(channel, thread))
-            return next((m for text, m in texts if containing in text and action in text), None)
+            return next((deepcopy(m) for text, m in texts if containing in text and action in text), None)
 
         return await self.until(look, seconds, f"a message with {containing or action!r}")
+
+    async def whispers(self, count: int = 1) -> list[Json]:
+        """Wait until so many messages were shown to one person alone, and return them."""
+        await self.until(lambda: len(self.world.ephemeral) >= count or None, what=f"{count} whispers")
+        return list(self.world.ephemeral)
 
     def everything(self) -> Iterable[str]:
         """Return every conversation as text."""

@@ -135,8 +135,11 @@ class World:
         self.channels["C0AWAY"] = Channel("C0AWAY", "elsewhere", members=everyone - {BOT_USER})
 
     def add_member(self, member: Member) -> Member:
-        """Let somebody in."""
+        """Let somebody in, and into the channels that are for all."""
         self.members[member.id] = member
+        for channel in self.channels.values():
+            if channel.kind == "channel":
+                channel.members.add(member.id)
         return member
 
     def number(self, prefix: str) -> str:
