@@ -158,6 +158,12 @@ async def run(ctx: ToolContext, args: Args) -> dict[str, Any]:
     if not ctx.settings.policy.free_form:
         raise ToolError(SWITCHED_OFF)
     decision = allowed(args.command, ctx.settings.policy)
+    result, secrets = await executed(ctx, args, decision)
+    return view(ctx, decision, result, secrets)
+
+
+async def executed(ctx: ToolContext, args: Args, decision: Decision) -> tuple[Result, Collection[bytes]]:
+    """Run what was decided on; return how it ended, and secrets of its own files that may show in it."""
     host = ctx.host(args.host)
     enter = entered(args, ctx)
     await _check_links(host, enter, decision)
@@ -165,7 +171,7 @@ async def run(ctx: ToolContext, args: Args) -> dict[str, Any]:
     secrets = await secrets_behind(host, enter, decision) if reshapes(decision) else set()
     result = await host.exec([*enter, *argv], timeout_s=args.timeout_s)
     _check_entered(enter, result)
-    return view(ctx, decision, result, secrets)
+    return result, secrets
 
 
 def view(

@@ -71,7 +71,7 @@ async def _run(options: OpenOptions) -> ExitCode:
             session,
             place=f"{', '.join(hosts)} · {_mode(options, settings)}",
             hears=settings.model != PLAYBOOK,
-            doing=Doing(settings, other, at_terminal=screen.typed),
+            doing=Doing(settings, hosts, other),
         )
         for number in (signal.SIGTERM, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(number, talk.terminate)

@@ -83,6 +83,20 @@ class Conversation:
         self._queued.clear()
         self._recap(session)
 
+    @property
+    def lines(self) -> Lines:
+        """Return where lines come from."""
+        return self._lines
+
+    @property
+    def typed(self) -> bool:
+        """Tell whether a person sits at the keyboard."""
+        return self._screen.typed
+
+    def say(self, text: str, *, whole: bool = False) -> None:
+        """Show a text."""
+        self._screen.say(text, whole=whole)
+
     def hear(self) -> None:
         """Send what is said to the model from now on."""
         self._hears = True
@@ -122,7 +136,7 @@ class Conversation:
         return "how to go on" if self._stopped else "ask on"
 
     async def _hear(self, text: str) -> None:
-        if text.startswith("/"):
+        if text.startswith(("/", slash.BY_HAND)):
             await self._command(text, idle=True)
             return
         if self._screen.typed:
@@ -142,6 +156,9 @@ class Conversation:
                 await self.work(self.session, self.session.ask(None))
 
     async def _command(self, line: str, *, at_work: bool = False, idle: bool = False) -> None:
+        if line.startswith(slash.BY_HAND):
+            await self._doing.by_hand(self, line, idle=idle)
+            return
         if line == slash.QUIT:
             self._leaving = True
             if self.session is not None:
@@ -232,7 +249,7 @@ class Conversation:
                 await self._type_ahead(text)
 
     async def _type_ahead(self, text: str) -> None:
-        if text.startswith("/"):
+        if text.startswith(("/", slash.BY_HAND)):
             await self._command(text, at_work=True)
         elif text:
             self._queued.append(text)

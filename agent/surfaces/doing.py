@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Protocol, assert_never
 
 from agent.config import Settings, in_tmux
 from agent.errors import LeadlineError
 from agent.kept import find_kept
 from agent.surfaces import clipboard
-from agent.surfaces.slash_types import Desk, Enter, ModelTaken, PutOnClipboard, TakeBack, Then
+from agent.surfaces.hand_run import ByHand, Floor
+from agent.surfaces.slash_types import Desk, Enter, ModelTaken, PutOnClipboard, Share, TakeBack, Then
+from tools.contract import Host
 from tools.display import printable
 
 if TYPE_CHECKING:
@@ -22,10 +24,8 @@ OpenThread = Callable[[str, Settings], Awaitable["Session"]]
 """Connects what a thread needs and takes it up under these settings."""
 
 
-class Talk(Protocol):
+class Talk(Floor, Protocol):
     """What a chat lets its commands do."""
-
-    session: Session | None
 
     async def enter(self, session: Session) -> None:
         """Talk over another session from now on; the one before is closed."""
@@ -39,20 +39,14 @@ class Talk(Protocol):
         """Send what is said to the model from now on."""
         ...
 
-    def note(self, text: str) -> None:
-        """Tell what is about the chat itself."""
-        ...
-
 
 class Doing:
     """Hold what commands need besides the session: settings, and a way to open other threads."""
 
-    def __init__(
-        self, settings: Settings, open_thread: OpenThread, *, at_terminal: bool
-    ) -> None:
+    def __init__(self, settings: Settings, hosts: Mapping[str, Host], open_thread: OpenThread) -> None:
         self._settings = settings
         self._open_thread = open_thread
-        self._at_terminal = at_terminal
+        self._by_hand = ByHand(settings, hosts)
 
     def desk(self, session: Session | None, *, idle: bool = True) -> Desk:
         """Return what commands answer from."""
@@ -68,13 +62,20 @@ class Doing:
                 case TakeBack(change=change):
                     await self._take_back(talk, change)
                 case PutOnClipboard():
-                    talk.note(self._copied(then))
+                    talk.note(_copied(then, at_terminal=talk.typed))
                 case ModelTaken():
                     talk.hear()
+                case Share():
+                    assert talk.session is not None  # the command answers in a session alone
+                    talk.note(self._by_hand.share(talk.session))
                 case _:
                     assert_never(then)
         except LeadlineError as error:
             talk.note(printable(str(error)))
+
+    async def by_hand(self, talk: Talk, line: str, *, idle: bool) -> None:
+        """Run a command that a person typed behind a ``!``."""
+        await self._by_hand.run(talk, line, idle=idle)
 
     async def _take_back(self, talk: Talk, change: str) -> None:
         from agent.surfaces.changes_kept import open_undo
@@ -89,11 +90,12 @@ class Doing:
         finally:
             await undo.close()
 
-    def _copied(self, wanted: PutOnClipboard) -> str:
-        if not self._at_terminal or sys.__stdout__ is None:
-            return f"no terminal to copy {wanted.what} to; /save FILE writes the case file"
-        text, whole = clipboard.fitting(wanted.text)
-        # Past the input line, which holds text back until a line is whole; this moves no cursor.
-        clipboard.put(text, sys.__stdout__, tmux=in_tmux())
-        cut = "" if whole else f"; only its first {len(text):,} of {len(wanted.text):,} characters fit"
-        return f"copied {wanted.what} ({len(text):,} characters) to the clipboard of your terminal{cut}"
+
+def _copied(wanted: PutOnClipboard, *, at_terminal: bool) -> str:
+    if not at_terminal or sys.__stdout__ is None:
+        return f"no terminal to copy {wanted.what} to; /save FILE writes the case file"
+    text, whole = clipboard.fitting(wanted.text)
+    # Past the input line, which holds text back until a line is whole; this moves no cursor.
+    clipboard.put(text, sys.__stdout__, tmux=in_tmux())
+    cut = "" if whole else f"; only its first {len(text):,} of {len(wanted.text):,} characters fit"
+    return f"copied {wanted.what} ({len(text):,} characters) to the clipboard of your terminal{cut}"

@@ -24,6 +24,7 @@ from agent.surfaces.slash_types import (
     Enter,
     PutOnClipboard,
     Reply,
+    Share,
     TakeBack,
     changes_of,
 )
@@ -172,6 +173,10 @@ def _forms(session: Session) -> Iterable[Candidate]:
     return [Candidate(form, says) for form, says in FORMS.items()]
 
 
+def _share(session: Session, argument: str) -> Reply:
+    return Reply("", then=Share())
+
+
 def _copy(session: Session, argument: str) -> str | Reply:
     if not argument:
         text = last_answer(session)
@@ -212,5 +217,6 @@ COMMANDS: dict[str, Command | DeskCommand] = {
     ),
     "/save": Command("/save [FILE]", "write the case file here, or to FILE (.md, .html, .json)", _save),
     "/export": Command("/export [md]", "write the case file as md, html or json", _export, _forms),
+    "/share": Command("/share", "give the model what !COMMAND printed last", _share, needs_idle=True),
     "/copy": Command("/copy [tN]", "put the last answer, or an output, on the clipboard", _copy, some_calls),
 }

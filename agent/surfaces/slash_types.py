@@ -41,7 +41,12 @@ class ModelTaken:
     """Know that a language model, which hears what is said, takes the next turns."""
 
 
-Then = Enter | TakeBack | PutOnClipboard | ModelTaken
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Share with the model what was last run by hand."""
+
+
+Then = Enter | TakeBack | PutOnClipboard | ModelTaken | Share
 
 
 @dataclass(frozen=True, slots=True)
