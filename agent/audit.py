@@ -14,13 +14,14 @@ import pwd
 import shlex
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from agent.audit_files import Chain
+from agent.audit_files import LOCK_S, Chain
 from agent.audit_record import Entry, Kind, Place, seal
 from agent.audit_scope import scope
 from agent.audit_settings import AuditSettings
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
 _LONG: Final = 300
 """A longer word of a command stands in its record as its digest: mostly a program of our own."""
 _LONGEST_TEXT: Final = 2000
+AGAIN_S: Final = 5.0
+"""After a copy failed, only records that have to be in it try it again within this time."""
+_DOWN_LOCK_S: Final = 0.1
+"""For how long what only reads waits for another process that did not let go of the audit before."""
 
 
 class AuditDown(ToolError):
@@ -53,6 +58,7 @@ class Audit:
         self._down: dict[str, str] = {}
         self._missed: dict[str, int] = {}
         self._warned: set[str] = set()
+        self._again_at: dict[str, float] = {}
 
     @property
     def installation(self) -> str:
@@ -68,7 +74,8 @@ class Audit:
         entry = self._entry(kind, fields)
         with self._mutex:
             try:
-                with self._opened().locked():
+                wait_s = _DOWN_LOCK_S if "main" in self._down and not needed else LOCK_S
+                with self._opened(wait_s).locked(wait_s):
                     seq, failed = self._write(entry, durable=needed)
             except OSError as error:
                 seq, failed = None, f"{self.folder}: {error.strerror or error}"
@@ -122,9 +129,9 @@ class Audit:
             self._chain.close()
             self._chain = None
 
-    def _opened(self) -> Chain:
+    def _opened(self, wait_s: float = LOCK_S) -> Chain:
         if self._chain is None:
-            self._chain = Chain(self.folder)
+            self._chain = Chain(self.folder, wait_s)
             self._sinks = sinks_of(self._settings, self.folder, self._chain.installation)
         return self._chain
 
@@ -140,13 +147,13 @@ class Audit:
     def _write(self, entry: Entry, *, durable: bool) -> tuple[int, str]:
         """Append to the chain, then to the copies; return the number and what failed of the copies."""
         chain = self._opened()
+        if chain.torn or chain.lost:  # told in the file that holds it, before that is set aside
+            digest = hashlib.sha256(chain.torn).hexdigest() if chain.torn else None
+            kind: Kind = "records_lost" if chain.lost else "torn_line"
+            said = chain.lost or f"{len(chain.torn)} bytes"
+            self._append(Entry(kind=kind, sha256=digest, detail=said), durable=False)
         if chain.size() >= self._settings.max_bytes:
             chain.rotate(chain.first_seq())
-        if chain.torn:
-            digest = hashlib.sha256(chain.torn).hexdigest()
-            self._append(
-                Entry(kind="torn_line", sha256=digest, detail=f"{len(chain.torn)} bytes"), durable=False
-            )
         seq, line = self._append(entry, durable=durable)
         failed = ""
         for sink in self._sinks:
@@ -164,10 +171,14 @@ class Audit:
         return seq, line
 
     def _copy(self, sink: Sink, seq: int, line: bytes, *, durable: bool) -> str:
+        if not durable and time.monotonic() < self._again_at.get(sink.name, 0.0):
+            self._missed[sink.name] += 1
+            return self._down[sink.name]
         try:
             sink.write(seq, line, durable=durable)
         except OSError as error:
             failed = f"{sink.name}: {error.strerror or error}"
+            self._again_at[sink.name] = time.monotonic() + AGAIN_S
             if self._goes_down(sink.name, failed):
                 self._append(Entry(kind="sink_down", detail=failed), durable=False)
             return failed
@@ -192,6 +203,7 @@ class Audit:
 
     def _comes_back(self, name: str) -> None:
         missed = self._missed.pop(name, 0)
+        self._again_at.pop(name, None)
         why = self._down.pop(name)
         place = self.folder if name == "main" else name
         self._append(Entry(kind="sink_back", detail=f"{place}: missed {missed} ({why})"), durable=False)

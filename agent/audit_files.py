@@ -6,9 +6,11 @@ import contextlib
 import fcntl
 import os
 import secrets
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from agent.audit_record import FIRST, Broken, read
@@ -17,17 +19,20 @@ from agent.whole_file import put_whole
 CURRENT = "audit.jsonl"
 HEAD = "head"
 INSTALLATION = "installation"
+LOCK_S = 5.0
+"""For how long another process is waited for that holds the chain."""
 _LONGEST = 1 << 16
 """Bytes of a record at most: what is long in it is replaced by its digest before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tip:
-    """Name the last record: its number and hash, and the last number that waited for the disk."""
+    """Name the last record: its number and hash, the last number that waited for the disk, and the boot."""
 
     seq: int = 0
     hash: str = FIRST
     synced: int = 0
+    boot: str = ""
 
 
 def files_of(folder: Path) -> list[Path]:
@@ -39,24 +44,33 @@ def files_of(folder: Path) -> list[Path]:
 def read_head(folder: Path) -> Tip | None:
     """Return what the head says; None when there is none or it cannot be read."""
     try:
-        seq, digest, synced = (folder / HEAD).read_text().split()
-        return Tip(int(seq), digest, int(synced))
+        seq, digest, synced, *boot = (folder / HEAD).read_text().split()
+        return Tip(int(seq), digest, int(synced), "".join(boot))
     except (OSError, ValueError):
         return None
 
 
-def last_line(descriptor: int) -> tuple[bytes | None, bytes]:
-    """Return the last whole line of a file, and the bytes after it that have no end."""
+@lru_cache
+def this_boot() -> str:
+    """Return what names the time since this machine was started; empty where it cannot be told."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def last_lines(descriptor: int) -> tuple[list[bytes], bytes]:
+    """Return the last whole lines of a file, and the bytes after them that have no end."""
     size = os.fstat(descriptor).st_size
     tail = os.pread(descriptor, _LONGEST, max(0, size - _LONGEST))
-    whole, newline, torn = tail.rpartition(b"\n")
-    return (whole.rpartition(b"\n")[2] if newline else None), torn
+    *lines, torn = tail.split(b"\n")
+    return lines, torn
 
 
 class Chain:
     """Append lines to the file of a chain, whole or not at all; every call holds the lock."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, wait_s: float = LOCK_S) -> None:
         self.folder = folder
         self.path = folder / CURRENT
         fresh = not folder.exists()
@@ -65,6 +79,8 @@ class Chain:
         self.tip = Tip()
         self.torn = b""
         """What the last one who died left without an end; the next record tells of it."""
+        self.lost = ""
+        """Which records a restart of the machine took, none of which had waited for the disk; told next."""
         with contextlib.ExitStack() as opened:  # what fails half way leaves no descriptor behind
             self._lock = self._kept(folder / "lock", opened)
             self._head = self._kept(folder / HEAD, opened)
@@ -72,7 +88,7 @@ class Chain:
             opened.callback(lambda: os.close(self._file))
             if fresh:
                 sync_folder(folder)
-            with self.locked():
+            with self.locked(wait_s):
                 self.installation = self._installation()
             opened.pop_all()
 
@@ -83,14 +99,29 @@ class Chain:
         return descriptor
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Hold the chain alone; what others wrote meanwhile is known inside."""
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
+    def locked(self, wait_s: float = LOCK_S) -> Iterator[None]:
+        """Hold the chain alone; what others wrote meanwhile is known inside. Raise `OSError` after a while.
+
+        Who holds it may hang, with a copy or stopped by somebody: nobody waits for that without end.
+        """
+        until, pause = time.monotonic() + wait_s, 0.0005
+        while not self._is_taken():
+            if time.monotonic() > until:
+                raise OSError(110, f"another process has held the audit for {wait_s:g} s")
+            time.sleep(pause)
+            pause = min(2 * pause, 0.05)
         try:
             self._catch_up()
             yield
         finally:
             fcntl.flock(self._lock, fcntl.LOCK_UN)
+
+    def _is_taken(self) -> bool:
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
 
     def append(self, line: bytes, digest: str, *, durable: bool) -> None:
         """Write the next line, and wait for the disk when it is ``durable``; raise `OSError`."""
@@ -107,12 +138,13 @@ class Chain:
                 os.ftruncate(self._file, size)
             self._known = None
             raise
-        self.torn = b""
+        self.torn, self.lost = b"", ""
         seq = self.tip.seq + 1
         self.tip = Tip(seq, digest, seq if durable else self.tip.synced)
         self._known = (os.fstat(self._file).st_ino, size + len(data))
         with contextlib.suppress(OSError):  # it may lag: what stands in the file counts
-            os.pwrite(self._head, b"%012d %s %012d\n" % (seq, digest.encode(), self.tip.synced), 0)
+            head = f"{seq:012d} {digest} {self.tip.synced:012d} {this_boot():36}\n"
+            os.pwrite(self._head, head.encode(), 0)
 
     def rotate(self, first: int) -> None:
         """Set the file aside under the number of its first record; the chain goes on in a new one."""
@@ -158,11 +190,12 @@ class Chain:
             found = os.fstat(self._file)
         if self._known == (found.st_ino, found.st_size):
             return
-        line, self.torn = last_line(self._file)
-        tip = _tip_of(line) or self._tip_of_older()
+        lines, self.torn = last_lines(self._file)
+        tip = _tip_of(lines) or self._tip_of_older()
         head = read_head(self.folder)
         # A head that is ahead tells that records are gone: the gap is kept, so that it is found.
         self.tip = head if head is not None and head.seq >= tip.seq else Tip(tip.seq, tip.hash, 0)
+        self.lost = lost_by_restart(head, tip.seq) if head is not None else ""
         self._known = (found.st_ino, found.st_size)
 
     def _tip_of_older(self) -> Tip:
@@ -171,7 +204,7 @@ class Chain:
             return Tip()
         descriptor = os.open(older[-1], os.O_RDONLY | os.O_CLOEXEC)
         try:
-            return _tip_of(last_line(descriptor)[0]) or Tip()
+            return _tip_of(last_lines(descriptor)[0]) or Tip()
         finally:
             os.close(descriptor)
 
@@ -186,11 +219,19 @@ class Chain:
         return path.read_text().strip()  # another process may have been first
 
 
-def _tip_of(line: bytes | None) -> Tip | None:
-    if not line:
-        return None
+def lost_by_restart(head: Tip, last: int) -> str:
+    """Return which records are gone after a file's last one, where a restart of the machine explains it all.
+
+    It does when the head was written before this machine was started and nothing that is gone had waited for
+    the disk. Empty when nothing is gone, or when somebody else has to explain it.
+    """
+    restarted = bool(head.boot) and bool(this_boot()) and head.boot != this_boot()
+    return f"{last + 1} to {head.seq}" if head.seq > last >= head.synced and restarted else ""
+
+
+def _tip_of(lines: Sequence[bytes]) -> Tip | None:
     try:
-        record = read(line)
+        record = read(lines[-1] if lines else b"")
     except Broken:
         return None
     return Tip(record.seq, record.hash)

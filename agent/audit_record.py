@@ -30,10 +30,14 @@ Kind = Literal[
     "sink_down",
     "sink_back",
     "torn_line",
+    "records_lost",
 ]
 
 FIRST = "0" * 64
 """What the first record names as the hash of the one before."""
+
+SEQ = re.compile(rb'\{"seq":(\d+),')
+"""How a record's line begins, to find its number without reading all of it."""
 
 _SEAL = re.compile(rb',"hash":"([0-9a-f]{64})"\}\Z')
 _SEAL_BYTES = len(b',"hash":""}') + 64

@@ -7,12 +7,14 @@ in all of these at once. Somebody who can write all of them can make up a chain 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent.audit_files import CURRENT, Tip, files_of, read_head
+from agent.audit_files import CURRENT, Tip, files_of, lost_by_restart, read_head
 from agent.audit_record import FIRST, AuditRecord, Broken, read
+
+_RESTARTED = "the machine was restarted, and none of them had waited for the disk"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,9 @@ def _check_chain(lines: Sequence[Line], *, whole: bool) -> tuple[Verdict, dict[i
             return verdict, hashes
         if before is not None or whole:
             problem = _follows(before, record, lines[place + 1 :])
-            if problem:
+            if problem and _was_lost(before, record):
+                verdict.notes.append(f"{line.where}: records {record.detail} are gone: {_RESTARTED}")
+            elif problem:
                 verdict.problem = f"{line.where}: {problem}"
                 return verdict, hashes
         hashes[record.seq] = record.hash
@@ -107,7 +111,9 @@ def _check_head(folder: Path, verdict: Verdict, hashes: dict[int, str]) -> None:
         if last:
             verdict.problem = f"{folder / 'head'} is gone or damaged: what was cut at the end cannot be told"
         return
-    if head.seq > last:
+    if head.seq > last and (lost := lost_by_restart(head, last)):
+        verdict.notes.append(f"records {lost} are gone: {_RESTARTED}")
+    elif head.seq > last:
         verdict.problem = _cut(folder, head, last)
     elif head.seq and hashes[head.seq] != head.hash:
         verdict.problem = f"{folder / CURRENT}: record {head.seq} is not the one that was written: replaced"
@@ -123,28 +129,58 @@ def _cut(folder: Path, head: Tip, last: int) -> str:
     return f"{folder / CURRENT}: {gone} gone: cut at the end{why}"
 
 
+def _was_lost(before: AuditRecord | None, record: AuditRecord) -> bool:
+    """Tell whether a record says of just the gap before it that a restart of the machine made it."""
+    last = before.seq if before is not None else 0
+    return record.kind == "records_lost" and record.detail == f"{last + 1} to {record.seq - 1}"
+
+
 def _check_copy(copy: Path, lines: Sequence[Line], verdict: Verdict) -> None:
     """Hold a copy against the chain: a record of the copy that the chain has otherwise, or not at all."""
     if not copy.is_file():
         verdict.notes.append(f"{copy} is not there, so it proves nothing")
         return
     ours = {seq: line.text for line in lines if (seq := _seq(line))}
-    last = 0
+    lost, last = _lost_seqs(lines), 0
     for line in lines_of([copy]):
         seq = _seq(line)
-        if seq is None:
-            verdict.problem = f"{line.where}: the line of the copy is no record"
-        elif last and seq != last + 1:
-            verdict.problem = f"{line.where}: record {seq} follows record {last} in the copy"
-        elif seq not in ours:
-            verdict.problem = f"{line.where}: the copy has record {seq}, which is gone here"
-        elif ours[seq] != line.text:
-            verdict.problem = f"{line.where}: record {seq} is another one in the copy"
-        if verdict.problem:
+        if seq is None and ours.get(last + 1, b"").startswith(line.text):
+            verdict.notes.append(f"{line.where}: a line without its end, as a full disk leaves it")
+            continue
+        if seq in lost and seq not in ours:
+            verdict.notes.append(f"{line.where}: record {seq} is in the copy alone: {_RESTARTED}")
+        elif problem := _differs(seq, last, line.text, ours):
+            verdict.problem = f"{line.where}: {problem}"
             return
         last = seq or 0
     if last < max(ours, default=0):
         verdict.notes.append(f"{copy} ends with record {last} of {max(ours)}")
+
+
+def _lost_seqs(lines: Sequence[Line]) -> set[int]:
+    """Return the numbers that a restart of the machine left out, as the records after them say."""
+    found: set[int] = set()
+    before: AuditRecord | None = None
+    for line in lines:
+        try:
+            record = read(line.text)
+        except Broken:
+            continue
+        if _was_lost(before, record):
+            found.update(range((before.seq if before else 0) + 1, record.seq))
+        before = record
+    return found
+
+
+def _differs(seq: int | None, last: int, text: bytes, ours: Mapping[int, bytes]) -> str:
+    """Return why a line of a copy, after its record ``last``, is not the chain's own."""
+    if seq is None:
+        return "the line of the copy is no record"
+    if last and seq != last + 1:
+        return f"record {seq} follows record {last} in the copy"
+    if seq not in ours:
+        return f"the copy has record {seq}, which is gone here"
+    return "" if ours[seq] == text else f"record {seq} is another one in the copy"
 
 
 def _is_torn(line: Line, rest: Sequence[Line]) -> bool:
@@ -155,7 +191,8 @@ def _is_torn(line: Line, rest: Sequence[Line]) -> bool:
         after = read(rest[0].text)
     except Broken:
         return False
-    return after.kind == "torn_line" and after.sha256 == hashlib.sha256(line.text).hexdigest()
+    told = after.kind in ("torn_line", "records_lost")
+    return told and after.sha256 == hashlib.sha256(line.text).hexdigest()
 
 
 def _seq(line: Line) -> int | None:
