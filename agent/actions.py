@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from agent.state import Conclusion, EvidenceKind, Prediction
+from agent.state import Concluded, Conclusion, EvidenceKind, Outcome, Prediction, SymptomOutcome
 from tools.contract import Args, HostArgs
 
 ActionName = Literal["hypothesis", "propose_change", "conclude"]
@@ -121,8 +121,22 @@ class ProposeChangeArgs(HostArgs):
     cautions: list[str] = Field(default_factory=list, description="What may go wrong and how it would show.")
 
 
-class ConcludeArgs(Conclusion, Args):
+class ConcludeArgs(Concluded, Args):
     """Arguments of ``conclude``."""
+
+    outcome: SymptomOutcome
+
+    def conclusion(self) -> Conclusion:
+        """Return the plain record, as events store it."""
+        return Conclusion.model_validate(self.model_dump())
+
+
+class AnswerArgs(Conclusion, Args):
+    """Arguments of ``conclude`` where a question was asked: it may also be answered, or not be known."""
+
+    outcome: Outcome = Field(
+        description="answered: what was read says so. not_known: nothing that was read does; never guess."
+    )
 
     def conclusion(self) -> Conclusion:
         """Return the plain record, as events store it."""

@@ -29,6 +29,8 @@ _HEADLINES: dict[Outcome, tuple[str, str]] = {
     "configuration_fine": ("Configuration is fine", "No setting explains the symptom."),
     "needs_person": ("Needs a person", "What remains cannot be decided from here."),
     "inconclusive": ("Inconclusive", "The evidence does not settle the cause."),
+    "answered": ("Answered", "What was read says so."),
+    "not_known": ("Not known", "Nothing that could be read says so."),
 }
 _TOUCHED = ("applied", "verified", "rolled_back")
 

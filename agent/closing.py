@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.actions import ConcludeArgs
+from agent.actions import AnswerArgs, ConcludeArgs
 from agent.calls import finish, refuse, start, validated
 from agent.errors import ExitCode
 from agent.events import ConclusionChecked, TurnTaken
@@ -34,7 +34,9 @@ def close(work: Investigation, turn: TurnTaken) -> bool:
 def _answer(work: Investigation, number: int, call: ToolCall) -> None:
     start(work, number, call)
     try:
-        conclusion = validated(ConcludeArgs, call).conclusion()
+        question = work.ledger.question
+        args = validated(AnswerArgs, call) if question else validated(ConcludeArgs, call)
+        conclusion = args.conclusion()
         work.ledger.may_conclude(conclusion)
     except ToolError as error:
         finish(work, number, call, {"error": str(error)}, status="tool_error")
@@ -43,8 +45,18 @@ def _answer(work: Investigation, number: int, call: ToolCall) -> None:
     checks = check(conclusion, ledger.artifacts, work.store, ledger.calls, ledger)
     wrong = problems(conclusion, checks, ledger)
     accepted = not wrong or work.history.sent_back >= SEND_BACK or work.is_last(number)
+    if accepted and conclusion.outcome == "answered":
+        conclusion = _answered(conclusion, checks)
     event = ConclusionChecked(conclusion=conclusion, checks=checks, accepted=accepted, problems=wrong)
     finish(work, number, call, _view(conclusion, checks, wrong, accepted), events=[event])
+
+
+def _answered(conclusion: Conclusion, checks: list[ClaimCheck]) -> Conclusion:
+    """Return the answer, or that none is known where nothing that it claims was found again."""
+    if any(item.status == "verified" for item in checks):
+        return conclusion
+    said = f"Nothing that this answer claims was found again in what was read: {conclusion.summary}"
+    return conclusion.model_copy(update={"outcome": "not_known", "summary": said})
 
 
 def _view(

@@ -75,6 +75,7 @@ class Started(EventBase):
     requester: Person | None = Field(
         default=None, description="Who asked for it from elsewhere; null: the user at the terminal."
     )
+    question: bool = Field(default=False, description="The symptom is a question about the hosts.")
 
 
 class Resumed(EventBase):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from agent.actions import ACTION_ARGS, DESCRIPTIONS
+from agent.actions import ACTION_ARGS, DESCRIPTIONS, ActionName, AnswerArgs
 from agent.audit import Audit, NoAudit, audit_of
 from agent.audit_events import Recorder
 from agent.budget import Budget, Limits
@@ -63,7 +63,7 @@ class Investigation:
         self.audit: Audit = audit_of(self.settings) if self.lasting else NoAudit()
         self.transcript.follow(Recorder(self).feed, replay=False)
         self.transcript.follow(self.emit, replay=False)
-        self.schemas = schemas_of(self.tools)
+        self.schemas = schemas_of(self.tools, question=self.ledger.question)
         """Every tool as the model sees it."""
 
     @property
@@ -90,11 +90,14 @@ class Investigation:
         return " ".join(parts) or "No hypothesis was stated."
 
 
-def schemas_of(tools: Mapping[str, Tool[Any]]) -> list[ToolSchema]:
+def schemas_of(tools: Mapping[str, Tool[Any]], *, question: bool = False) -> list[ToolSchema]:
     """Return every tool as a model sees it: those of the hosts, then those of the investigation itself."""
+    actions: dict[ActionName, type[Args]] = (
+        {**ACTION_ARGS, "conclude": AnswerArgs} if question else ACTION_ARGS
+    )
     return [
         *(_schema(tool.name, tool.description, tool.args) for tool in tools.values()),
-        *(_schema(name, DESCRIPTIONS[name], args) for name, args in ACTION_ARGS.items()),
+        *(_schema(name, DESCRIPTIONS[name], args) for name, args in actions.items()),
     ]
 
 

@@ -50,6 +50,7 @@ from agent.state import (
     Evidence,
     EvidenceKind,
     Hypothesis,
+    OpinionClaim,
 )
 from tools.artifacts import ArtifactStore
 from tools.contract import ArtifactRef, ToolError
@@ -72,6 +73,8 @@ class Ledger:
     changes: dict[str, Change] = field(default_factory=dict)
     artifacts: dict[str, ArtifactRef] = field(default_factory=dict)
     calls: dict[str, ToolFinished] = field(default_factory=dict)
+    question: bool = False
+    """What opened the thread is a question: it is answered from what is read, without hypotheses."""
     applies: bool = False
     """Changes are tried here, so that one that could not be tried may be proposed again."""
     denied: set[str] = field(default_factory=set)
@@ -90,6 +93,7 @@ class Ledger:
         if isinstance(event, Started):
             self.hosts = list(event.hosts)
             self.applies = event.mode == "apply"
+            self.question = event.question
         elif isinstance(event, TurnTaken):
             self.turn += event.model != ORIENTATION
         elif isinstance(event, ToolStarted):
@@ -142,9 +146,17 @@ class Ledger:
         return self.shown_in.get(artifact, 0) < stated
 
     def may_read_source(self, tool: str, arguments: Mapping[str, Any] | None = None) -> None:
-        """Raise `ToolError` when source is asked for and no hypothesis stands; stored output may be paged."""
+        """Raise `ToolError` when source is asked for and no hypothesis stands; stored output may be paged.
+
+        A question may be answered from source: nothing is blamed then. Who names a cause or proposes a change
+        needs hypotheses all the same, stated before the evidence that confirms them.
+        """
         paging = tool == "read_file" and bool((arguments or {}).get("artifact"))
-        if tool in {"grep", "read_file", "settings"} and not self.hypotheses and not paging:
+        if (
+            tool in {"grep", "read_file", "settings"}
+            and not self.hypotheses
+            and not (paging or self.question)
+        ):
             raise ToolError(
                 "state at least one hypothesis with its predictions (tool `hypothesis`) before reading source"
             )
@@ -209,6 +221,9 @@ class Ledger:
 
     def may_conclude(self, conclusion: Conclusion) -> None:
         """Raise `ToolError` when the ledger does not allow the conclusion yet."""
+        if conclusion.outcome in {"answered", "not_known"}:
+            self._may_answer(conclusion)
+            return
         for ruled in conclusion.ruled_out:
             if self._known(ruled.hypothesis).status != "refuted":
                 raise ToolError(
@@ -225,10 +240,18 @@ class Ledger:
             self._no_untested_rival(conclusion)
         elif conclusion.outcome == "configuration_fine":
             self._nothing_wrong(conclusion)
-        elif not conclusion.next_step.strip():
-            raise ToolError(
-                f"`{conclusion.outcome}` needs a next_step: what would settle it, and who can do it"
-            )
+        else:
+            _says_what_next(conclusion)
+
+    def _may_answer(self, conclusion: Conclusion) -> None:
+        if not self.question:
+            raise ToolError(f"a symptom was told, and no question asked: `{conclusion.outcome}` does not fit")
+        if conclusion.causes or conclusion.changes or conclusion.ruled_out:
+            raise ToolError("an answer names no causes and no changes; for these say `diagnosed`")
+        if conclusion.outcome == "not_known":
+            _says_what_next(conclusion)
+        elif all(isinstance(one, OpinionClaim) for one in conclusion.claims):
+            raise ToolError("`answered` needs a claim that cites what says so; without one say `not_known`")
 
     def _no_untested_rival(self, conclusion: Conclusion) -> None:
         if not conclusion.causes:
@@ -254,6 +277,11 @@ class Ledger:
         untested = [item.id for item in self.hypotheses.values() if not item.links]
         if untested:
             raise ToolError(f"{untested[0]} is untested; cite evidence on it, or say `inconclusive`")
+
+
+def _says_what_next(conclusion: Conclusion) -> None:
+    if not conclusion.next_step.strip():
+        raise ToolError(f"`{conclusion.outcome}` needs a next_step: what would settle it, and who can do it")
 
 
 def _aim(change: Change) -> tuple[str | None, ...]:

@@ -114,7 +114,9 @@ async def replay(
             {name: ClosedHost(name) for name in recording.started.hosts},
             recording.started.symptom,
             recording.started.mode,
-            tools=recorded_tools(recording, store, tools if tools is not None else _registry()),
+            tools=recorded_tools(
+                recording, store, tools if tools is not None else _registry(recording.started.question)
+            ),
             redact=as_it_is,
             ports=dataclasses.replace(Ports.real(), told=told, said=lambda turn: steered.pop(turn, ())),
             recorded_outputs=store,
@@ -250,7 +252,7 @@ def _settings(recording: Recording, settings: Settings, folder: Path) -> Setting
     )
 
 
-def _registry() -> Mapping[str, Tool[Any]]:
+def _registry(question: bool) -> Mapping[str, Tool[Any]]:
     from tools.registry import load_all
 
-    return load_all()
+    return load_all(question=question)

@@ -29,16 +29,17 @@ from agent.events import (
     UndoAsked,
     UserMessage,
 )
-from agent.investigation import Investigation, schemas_of
+from agent.investigation import Investigation
 from agent.looks import history_of
 from agent.messages import Messages
-from agent.models import TOOL_PREFIX, Model, schema_digest
+from agent.models import Model
 from agent.ports import Ports
+from agent.questions import is_question
 from agent.roles import Person
+from agent.shown import default_tools, digests, system_prompt
 from agent.spoken import SPOKE, speak_into, under_way
 from agent.state import Change, Mode
 from agent.transcript import Transcript
-from prompts.render import digest, render
 from tools.artifacts import ArtifactStore
 from tools.contract import Host, Redactor, Tool
 from tools.history_store import STORE
@@ -46,8 +47,6 @@ from tools.service_types import ChangePlan
 
 if TYPE_CHECKING:
     from langgraph.runtime import RunControl
-
-PROMPTS = ("system", "note_act", "note_last_turn")
 
 
 class Session:
@@ -90,7 +89,8 @@ class Session:
         ``recorded_outputs`` it is a replay, whose folder goes when it ends: raw outputs are read from there,
         and nothing waits for the disk.
         """
-        tools = tools if tools is not None else _default_tools(settings)
+        question = is_question(symptom)
+        tools = tools if tools is not None else default_tools(settings, question=question)
         folder = threads.create(settings, thread or threads.new_id())
         event = Started(
             thread=folder.name,
@@ -101,8 +101,9 @@ class Session:
             hosts=list(hosts),
             mode=mode,
             budget=Limits.of(settings).record(),
-            prompts=_digests(tools),
+            prompts=digests(tools, question=question),
             requester=requester,
+            question=question,
         )
         session = cls._open(settings, folder, model, hosts, tools, redact, ports, event, recorded_outputs)
         for text in notes:
@@ -141,7 +142,6 @@ class Session:
     ) -> Session:
         lasting = recorded_outputs is None
         redact = redact or _default_redactor(settings)
-        tools = tools if tools is not None else _default_tools(settings)
         queue: asyncio.Queue[Live | None] = asyncio.Queue()
         with ExitStack() as undo:
             lock = threads.lock(folder)
@@ -152,6 +152,8 @@ class Session:
             started = transcript.events[0]
             assert isinstance(started, Started)  # the reader accepts nothing else first
             _refuse_other_hosts(started, hosts)
+            if tools is None:
+                tools = default_tools(settings, question=started.question)
             work = Investigation(
                 settings=settings,
                 mode=started.mode,
@@ -161,7 +163,7 @@ class Session:
                 transcript=transcript,
                 store=recorded_outputs or ArtifactStore(folder / "artifacts"),
                 redact=redact,
-                messages=Messages(_system_prompt(started, settings)),
+                messages=Messages(system_prompt(started, settings)),
                 emit=queue.put_nowait,
                 ports=ports or Ports.real(),
                 lasting=lasting,
@@ -397,24 +399,7 @@ def _drained(error: BaseException) -> bool:
     return isinstance(error, GraphDrained)
 
 
-def _system_prompt(started: Started, settings: Settings) -> str:
-    return render("system", hosts=started.hosts, mode=started.mode, max_turns=settings.max_turns)
-
-
-def _digests(tools: Mapping[str, Tool[Any]]) -> dict[str, str]:
-    """Return what tells, later, whether the model was shown the same prompts and the same tools."""
-    prompts = {f"{name}.md.j2": digest(name) for name in PROMPTS}
-    schemas = schemas_of(tools)
-    return prompts | {f"{TOOL_PREFIX}{one['function']['name']}": schema_digest(one) for one in schemas}
-
-
 def _default_redactor(settings: Settings) -> Redactor:
     from agent.own_secrets import redactor
 
     return redactor(settings)
-
-
-def _default_tools(settings: Settings) -> Mapping[str, Tool[Any]]:
-    from tools.registry import load_all
-
-    return load_all(settings.tools)

@@ -8,8 +8,13 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypedDict
 
+from agent.answer_table import AnswerTable
+
 Mode = Literal["read-only", "propose", "apply"]
-Outcome = Literal["fixed", "diagnosed", "configuration_fine", "needs_person", "inconclusive"]
+SymptomOutcome = Literal["fixed", "diagnosed", "configuration_fine", "needs_person", "inconclusive"]
+"""How an investigation of a symptom may end."""
+Outcome = SymptomOutcome | Literal["answered", "not_known"]
+"""A question is answered, or nothing that could be read says so; both are ends in good order."""
 HypothesisStatus = Literal["open", "supported", "refuted", "confirmed"]
 EvidenceKind = Literal["source", "log", "configuration", "measurement", "absence"]
 ChangeStatus = Literal["proposed", "approved", "applied", "verified", "rolled_back"]
@@ -330,8 +335,8 @@ class RuledOut(Record):
     because: str
 
 
-class Conclusion(Record):
-    """End an investigation: what it is, the claims that carry it, what was ruled out, what comes next."""
+class Concluded(Record):
+    """Hold what every end says: what it is, the claims that carry it, what was ruled out, what comes next."""
 
     outcome: Outcome
     summary: str
@@ -343,6 +348,14 @@ class Conclusion(Record):
         default_factory=list, description="What the symptom holds that no setting changes, and why."
     )
     next_step: str = ""
+
+
+class Conclusion(Concluded):
+    """End an investigation, or answer a question."""
+
+    table: AnswerTable | None = Field(
+        default=None, description="Rows of the answer to a question; hosts with the same answer in one row."
+    )
 
 
 class ClaimCheck(Record):

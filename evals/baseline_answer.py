@@ -21,9 +21,9 @@ from agent.state import (
     JudgementCheck,
     LogClaim,
     OpinionClaim,
-    Outcome,
     Prediction,
     RuledOut,
+    SymptomOutcome,
 )
 from tools.contract import Args
 
@@ -74,7 +74,7 @@ class RuledOutArgs(Args):
 class SubmitArgs(Args):
     """Hold the whole answer."""
 
-    outcome: Outcome
+    outcome: SymptomOutcome
     causes: list[CauseArgs] = Field(default_factory=list)
     fixes: list[FixArgs] = Field(default_factory=list)
     ruled_out: list[RuledOutArgs] = Field(default_factory=list)

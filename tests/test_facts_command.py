@@ -14,10 +14,11 @@ from agent.errors import UsageError
 from agent.looks import Seen
 from agent.surfaces import facts_command
 from agent.surfaces.facts_command import FactsOptions, interval, run
-from agent.surfaces.facts_table import table, told
+from agent.surfaces.facts_table import told
 from evals.lab.hosts import Lab
 from tests.lab_fixtures import lab_settings, running, said
 from tools.history_store import HistoryStore
+from tools.text_table import table
 
 DOWN = "127.0.0.1:1"
 

@@ -19,19 +19,27 @@ TOOLS: Final[tuple[tuple[str, str], ...]] = (
 )
 """Name and module of every tool that works on a host, in the order a model sees them."""
 
+FOR_QUESTIONS: Final[tuple[tuple[str, str], ...]] = (
+    ("engine_state", "tools.engine_state"),
+    ("history", "tools.history"),
+)
+"""Tools that are offered where a question was asked, beside the others."""
+
 
 def load(name: str) -> Tool[Any]:
     """Import the module of one tool and return the tool; raise `ToolError` for a name that is not listed."""
-    module = dict(TOOLS).get(name)
+    module = dict(TOOLS + FOR_QUESTIONS).get(name)
     if module is None:
-        raise ToolError(f"no tool named {name}; there are: {', '.join(known for known, _ in TOOLS)}")
+        raise ToolError(
+            f"no tool named {name}; there are: {', '.join(known for known, _ in TOOLS + FOR_QUESTIONS)}"
+        )
     tool: Tool[Any] = importlib.import_module(module).TOOL
     return tool
 
 
-def load_all(settings: ToolSettings | None = None) -> Mapping[str, Tool[Any]]:
+def load_all(settings: ToolSettings | None = None, *, question: bool = False) -> Mapping[str, Tool[Any]]:
     """Return every tool by name; with a site's settings only those that it offers to a model."""
-    offered = {name: load(name) for name, _ in TOOLS}
+    offered = {name: load(name) for name, _ in TOOLS + (FOR_QUESTIONS if question else ())}
     if settings is not None and not settings.policy.free_form:
         del offered["run"]
     return offered

@@ -8,32 +8,11 @@ from typing import Any, Final
 from agent.looks import Seen
 from tools.display import printable
 from tools.history_diff import differences, kind_of
+from tools.text_table import table
 
-WIDEST: Final = 44
-"""Columns of one cell; what is longer is cut with a sign that says so."""
 _MOST_DIFFERENCES: Final = 40
 _OWN: Final = frozenset({"since", "restarts", "gpu", "cpus", "memory_gib", "file", "user", "package_files"})
 """Kinds of facts that are a host's own, so that to list them as a difference says little."""
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return rows as columns that line up, whatever the width of their letters."""
-    from rich.cells import cell_len, set_cell_size
-
-    cells = [[_cell(text) for text in row] for row in (head, *rows)]
-    widths = [max(cell_len(row[at]) for row in cells) for at in range(len(head))]
-    lines = [
-        "  ".join(set_cell_size(text, width) for text, width in zip(row, widths, strict=True)).rstrip()
-        for row in cells
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _cell(text: str) -> str:
-    from rich.cells import cell_len, set_cell_size
-
-    clean = printable(" ".join(str(text).split())) or "-"
-    return clean if cell_len(clean) <= WIDEST else f"{set_cell_size(clean, WIDEST - 1).rstrip()}…"
 
 
 HEAD: Final = ("HOST", "UNIT", "ENGINE", "VERSION", "HEALTH", "GPUS", "DRIVER", "SINCE")
