@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Self
 
@@ -24,7 +26,8 @@ from pydantic_settings import (
 )
 
 from agent.audit_settings import AuditSettings
-from agent.config_sources import read_files, wrong
+from agent.config_rules import check_project, loosened
+from agent.config_sources import Origin, read_files, wrong
 from agent.errors import UsageError
 from agent.inventory_settings import HostEntry, host_name
 from agent.roles import ApprovalSettings
@@ -130,6 +133,10 @@ class Settings(BaseSettings):
         default_factory=dict, description="The inventory: one table a host."
     )
 
+    trusted_projects: list[Path] = Field(
+        default_factory=list, description="Folders whose .leadline.toml may say what a person's own file may."
+    )
+
     _flags: dict[str, object] | None = PrivateAttr(default=None)
     """What `load_settings` was given, so that files can be read again; None for settings made otherwise."""
 
@@ -151,10 +158,9 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Put flags before environment before files; later files win over earlier ones."""
-        files = [
-            InitSettingsSource(settings_cls, init_kwargs=dict(file.data))
-            for file in reversed(read_files(config_files()))
-        ]
+        read = read_files(config_files())
+        check_project(settings_cls, read)
+        files = [InitSettingsSource(settings_cls, init_kwargs=dict(file.data)) for file in reversed(read)]
         slack_keys = InitSettingsSource(settings_cls, init_kwargs=_slack_keys())
         return (init_settings, env_settings, slack_keys, *files)
 
@@ -164,11 +170,79 @@ def load_settings(**flags: object) -> Settings:
     try:
         found = Settings(**flags)  # type: ignore[arg-type]
         found._flags = flags
+        refuse_looser(found)
         return found
     except ValidationError as error:
         raise wrong(Settings, read_files(config_files()), error.errors()[0]) from error
     except SettingsError as error:
         raise UsageError(f"a setting in the environment is not JSON: {error}", do="see LEADLINE_*") from error
+
+
+def with_rights(settings: Settings, **flags: bool) -> Settings:
+    """Return settings with the rights that flags give; raise `UsageError` for what the site does not allow."""
+    given = {name: True for name, on in flags.items() if on}
+    if not given:
+        return settings
+    found = settings.model_copy(update={"tools": settings.tools.model_copy(update=given)})
+    refuse_looser(found, by="a flag")
+    return found
+
+
+def refuse_looser(settings: Settings, by: str = "") -> None:
+    """Raise `UsageError` when settings are looser than the site's file has them for everybody here."""
+    site = next((file for file in read_files(config_files()) if file.rank == "site"), None)
+    found = loosened(site, settings) if site is not None else None
+    if site is None or found is None:
+        return
+    place, wanted, have = found
+    name, line = ".".join(place), site.line(place)
+    by = by or origin_of(place, settings._flags or {}).text
+    raise UsageError(
+        f"setting {name} is {json.dumps(have)} by {by}, but {site.path}"
+        + (f" line {line}" if line else "")
+        + f" has {json.dumps(wanted)} for everybody on this machine",
+        do="take yours out, or ask whoever runs it",
+    )
+
+
+def origin_of(location: Sequence[str], flags: Mapping[str, object]) -> Origin:
+    """Return what gave the value of a setting: a flag, the environment, a file and its line, or nothing."""
+    if location[0] in flags:
+        return Origin("flag", f"--{location[0].replace('_', '-')}")
+    name = _named_in_environment(location)
+    if name is not None:
+        return Origin("environment", name)
+    for file in reversed(read_files(config_files())):
+        if file.says(location):
+            return Origin("file", str(file.path), file.line(location))
+    return Origin("default", "")
+
+
+def _named_in_environment(location: Sequence[str]) -> str | None:
+    """Return the variable that sets a setting: its own, or one of a table around it that holds JSON."""
+    there = {name.upper(): value for name, value in os.environ.items()}  # noqa: TID251
+    alias = Settings.model_fields[location[0]].validation_alias
+    choices = alias.choices if isinstance(alias, AliasChoices) else [f"LEADLINE_{location[0]}"]
+    for top in [str(one).upper() for one in choices if str(one) != location[0]]:
+        for end in range(len(location), 0, -1):
+            name = "__".join([top, *location[1:end]]).upper()
+            if name in there and (end == len(location) or _json_says(there[name], location[end:])):
+                return name
+    if location[0] == "slack" and location[-1] in _slack_keys().get("slack", {}):
+        return f"SLACK_{location[-1].upper()}"
+    return None
+
+
+def _json_says(text: str, location: Sequence[str]) -> bool:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return False
+    for part in location:
+        if not isinstance(found, dict) or part not in found:
+            return False
+        found = found[part]
+    return True
 
 
 def files_with(section: str) -> list[Path]:

@@ -8,15 +8,35 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from agent.errors import UsageError
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+Rank = Literal["site", "person", "project"]
+RANKS: tuple[Rank, ...] = get_args(Rank)
+"""In rising priority."""
+
 _ONCE = ("hosts",)
 """Tables whose entries stand in one file alone: half of one and half of another would be neither."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Say what gave a setting its value."""
+
+    kind: Literal["default", "file", "environment", "flag"]
+    name: str
+    line: int | None = None
+
+    @property
+    def text(self) -> str:
+        """Return it as people read it."""
+        if self.kind == "file":
+            return self.name + (f" line {self.line}" if self.line else "")
+        return self.name or self.kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +44,7 @@ class ConfigFile:
     """Hold what one settings file says."""
 
     path: Path
+    rank: Rank
     data: Mapping[str, Any]
     text: str
 
@@ -42,12 +63,12 @@ class ConfigFile:
 
 
 def read_files(paths: Iterable[Path]) -> list[ConfigFile]:
-    """Return the files that are there, in the same order; raise `UsageError` that names file and place."""
+    """Return those of the three files that are there, in order; raise `UsageError` with file and place."""
     found = []
-    for path in paths:
+    for path, rank in zip(paths, RANKS, strict=True):
         try:
             text = path.read_text(encoding="utf-8")
-            found.append(ConfigFile(path, tomllib.loads(text), text))
+            found.append(ConfigFile(path, rank, tomllib.loads(text), text))
         except (FileNotFoundError, NotADirectoryError):
             continue
         except tomllib.TOMLDecodeError as error:

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from agent.config import load_settings
+from agent.config import load_settings, with_rights
 from agent.errors import LeadlineError, UsageError
 from agent.surfaces.targets import is_fresh, open_host, release, say
 from tools.artifacts import ArtifactStore
@@ -54,13 +54,7 @@ async def _call(host: str, tool: Tool[Any], args: Args, *, allow_load: bool, sen
     from agent.own_secrets import redactor
     from agent.transcript import OURS, mask
 
-    settings = load_settings()
-    allowed = settings.tools.model_copy(
-        update={
-            "allow_load": allow_load or settings.tools.allow_load,
-            "allow_send_rg": send_rg or settings.tools.allow_send_rg,
-        }
-    )
+    settings = with_rights(load_settings(), allow_load=allow_load, allow_send_rg=send_rg)
     async with AsyncExitStack() as stack:
         connected = await stack.enter_async_context(open_host(host, settings))
         if is_fresh(host):
@@ -73,7 +67,7 @@ async def _call(host: str, tool: Tool[Any], args: Args, *, allow_load: bool, sen
             hosts={connected.name: connected},
             store=ArtifactStore(settings.state_dir / "by-hand" / "artifacts"),
             redact=redactor(settings),
-            settings=allowed,
+            settings=settings.tools,
             cache_dir=settings.cache_dir,
             progress=say,
         )

@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from agent.config import Settings, load_settings
+from agent.config import Settings, load_settings, with_rights
 from agent.errors import ExitCode, LeadlineError
 from agent.events import ToolFinished, UndoAsked
 from agent.kept import Kept, find_kept
@@ -43,12 +43,10 @@ def run_undo(options: UndoOptions) -> None:
 
 
 async def _undo(options: UndoOptions) -> ExitCode:
-    settings = load_settings()
+    settings = with_rights(load_settings(), allow_in_flight=options.allow_in_flight)
     kept = find_kept(settings, options.change)
     if options.approve:
         refuse_unattended([kept.plan.host])
-    allowed = {"allow_in_flight": options.allow_in_flight or settings.tools.allow_in_flight}
-    settings = settings.model_copy(update={"tools": settings.tools.model_copy(update=allowed)})
     async with open_host(kept.plan.host, settings) as host:
         session = open_undo(settings, kept, host)
         try:

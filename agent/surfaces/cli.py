@@ -11,6 +11,7 @@ import agent
 from agent.surfaces import change_commands, facts_command, host_command, policy_command
 from agent.surfaces.approvals_command import approvals
 from agent.surfaces.commands import OpenGroup, postpone
+from agent.surfaces.config_command import config
 from agent.surfaces.hosts_command import hosts
 from agent.surfaces.options import (
     ApproveOption,
@@ -46,7 +47,6 @@ app = typer.Typer(
 )
 sessions = typer.Typer(no_args_is_help=True, help="Investigations on this machine.")
 playbooks = typer.Typer(no_args_is_help=True, help="Known causes that the built-in model follows.")
-config = typer.Typer(no_args_is_help=True, help="Settings, and where they come from.")
 cases = typer.Typer(no_args_is_help=True, help="Case files: what was found, in a form that anyone can check.")
 app.add_typer(sessions, name="sessions")
 app.add_typer(cases, name="cases")
@@ -346,14 +346,6 @@ def playbooks_show(name: PlaybookArgument) -> None:
     from agent.surfaces.records import show_playbook
 
     show_playbook(name)
-
-
-@config.command("show")
-def config_show(json_: JsonOption = False) -> None:
-    """Print the settings in force and the files they may come from."""
-    from agent.surfaces.records import show_config
-
-    show_config(as_json=json_)
 
 
 @audit.command("verify")

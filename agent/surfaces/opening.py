@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent import threads
-from agent.config import Settings, load_settings
+from agent.config import Settings, load_settings, with_rights
 from agent.errors import HostUnreachable, UsageError
 from agent.inventory import Inventory
 from agent.models import Model
@@ -32,13 +32,13 @@ def settings_of(options: OpenOptions) -> Settings:
     settings = load_settings(**{name: value for name, value in named.items() if value is not None})
     if options.base_url is not None and settings.model == PLAYBOOK:
         raise UsageError("--base-url without a model", do="name one that it serves with --model")
-    tools = settings.tools.model_copy(
-        update={
-            "allow_load": _allow_load(options, settings),
-            "allow_in_flight": options.allow_in_flight or settings.tools.allow_in_flight,
-            "allow_send_rg": options.send_rg or settings.tools.allow_send_rg,
-        }
+    settings = with_rights(
+        settings,
+        allow_load=bool(options.allow_load),
+        allow_in_flight=options.allow_in_flight,
+        allow_send_rg=options.send_rg,
     )
+    tools = settings.tools.model_copy(update={"allow_load": _allow_load(options, settings)})
     limits = {"max_turns": options.max_turns, "max_wall_s": options.timeout_s}
     given = {name: value for name, value in limits.items() if value is not None}
     return settings.model_copy(update={"tools": tools, **given})

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent import threads
-from agent.config import Settings, config_files, load_settings
+from agent.config import Settings, load_settings
 from agent.errors import UsageError
 from tools.display import printable
 
@@ -156,15 +156,3 @@ def show_playbook(name: str) -> None:
     if name not in found:
         raise UsageError(f"no playbook {name}", do=f"there are: {', '.join(found)}")
     sys.stdout.write(found[name].read_text())
-
-
-def show_config(*, as_json: bool) -> None:
-    """Print the settings in force; secrets are masked by their type."""
-    settings = load_settings()
-    if as_json:
-        sys.stdout.write(settings.model_dump_json() + "\n")
-        return
-    for path in config_files():
-        sys.stdout.write(f"# {path}: {'read' if path.is_file() else 'not there'}\n")
-    for name, value in settings.model_dump(mode="json").items():
-        sys.stdout.write(f"{name} = {value!r}\n")
