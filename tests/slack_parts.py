@@ -16,7 +16,7 @@ from agent.slack.hosts import Connected
 from agent.slack.run import serving
 from agent.slack.store import Kept
 from tests.fake_slack import FakeSlack
-from tests.fake_slack_world import TEAM
+from tests.fake_slack_world import TEAM, Json
 from tests.scripted_parts import STORY, TOOLS, LocalHost, Move, ScriptedModel, make_settings
 from tests.trial_parts import FakeService, FileHost, moves, ports, redact, tools
 from tools.contract import Host
@@ -92,3 +92,15 @@ async def bot(
 
     async with serving(settings, change=quick, **run) as running:
         yield running
+
+
+def now(slack: FakeSlack, message: Json) -> Json:
+    """Return a message as it stands now."""
+    found = (place.find(message["ts"]) for place in slack.world.channels.values())
+    return next(one for one in found if one is not None)
+
+
+def buttons(slack: FakeSlack, message: Json) -> list[str]:
+    """Return the buttons that a message has now."""
+    blocks = now(slack, message)["blocks"]
+    return [one["action_id"] for block in blocks for one in block.get("elements", []) if "action_id" in one]
