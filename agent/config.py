@@ -179,7 +179,7 @@ def load_settings(**flags: object) -> Settings:
 
 
 def with_rights(settings: Settings, **flags: bool) -> Settings:
-    """Return settings with the rights that flags give; raise `UsageError` for what the site does not allow."""
+    """Return settings with rights that flags give; raise `UsageError` for what the site does not allow."""
     given = {name: True for name, on in flags.items() if on}
     if not given:
         return settings

@@ -81,7 +81,7 @@ class OpenAIModel:
         """Return one turn; raise `ModelEndpointError` in one line once the tries are used up."""
         lost = Usage()
         tried = 0
-        async with self._client() as client:
+        async with self.client() as client:
             while True:
                 request = marked(compact(messages, self._habits.context_tokens - tokens_of(tools)))
                 builder = TurnBuilder(on_text)
@@ -103,7 +103,7 @@ class OpenAIModel:
                 await self._sleep(self._wait(fault, tried))
 
     @asynccontextmanager
-    async def _client(self) -> AsyncIterator[AsyncOpenAI]:
+    async def client(self) -> AsyncIterator[AsyncOpenAI]:
         """Open a client for one turn: tool calls between turns may outlast a kept connection."""
         from openai import AsyncOpenAI, DefaultAsyncHttpxClient, Timeout
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import agent
-from agent.surfaces import change_commands, facts_command, host_command, policy_command
+from agent.surfaces import change_commands, facts_command, host_command, init_command, policy_command
 from agent.surfaces.approvals_command import approvals
 from agent.surfaces.commands import OpenGroup, postpone
 from agent.surfaces.config_command import config
@@ -278,6 +278,7 @@ def replay(
 
 
 change_commands.register(app)
+init_command.register(app)
 facts_command.register(app)
 
 

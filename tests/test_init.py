@@ -1,0 +1,164 @@
+"""``leadline init``: a few answers become one settings file, shown first and never written over unasked."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent.config import load_settings
+from agent.errors import UsageError
+from agent.models.scripted import ScriptedServer
+from agent.models.scripted_script import by_method
+from agent.surfaces.init import InitOptions, answered, by_default, picked, run
+from agent.surfaces.init_file import Answers, name_of, text_of
+from tests.settings_folder import SettingsFolder, folder
+
+__all__ = ["folder"]
+
+NOTHING = InitOptions(
+    base_url=None, model=None, hosts=None, slack=None, state_dir=None, yes=False, force=False
+)
+ALIASES = "Host gpu1 gpu2\n  User ops\nHost *.lan\nHost gpu3\n"
+
+
+def test_without_a_terminal_flags_and_defaults_are_taken(
+    folder: SettingsFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder.person.unlink(missing_ok=True)
+    folder.ssh_config.write_text(ALIASES)
+    run(NOTHING)
+    said = capsys.readouterr()
+    assert said.out == f"{folder.person}\n"
+    assert '    model = "playbook"\n' in said.err and "leadline doctor" in said.err
+    assert folder.person.stat().st_mode & 0o777 == 0o600
+    settings = load_settings()
+    assert settings.model == "playbook" and not settings.hosts
+    with pytest.raises(UsageError, match="is there already; edit it, or write over it with --force"):
+        run(NOTHING)
+
+
+def test_flags_say_everything(folder: SettingsFolder, tmp_path: Path) -> None:
+    folder.person.write_text("max_turns = 3\n")
+    run(
+        InitOptions(
+            base_url="http://gpu1:30000/v1",
+            model='a "quoted" name',
+            hosts=["gpu1", "ops@10.0.0.2:2222", "gpu3.example.net"],
+            slack=True,
+            state_dir=tmp_path / "elsewhere",
+            yes=True,
+            force=True,
+        )
+    )
+    settings = load_settings()
+    assert (settings.base_url, settings.model) == ("http://gpu1:30000/v1", 'a "quoted" name')
+    assert settings.state_dir == tmp_path / "elsewhere" and settings.max_turns == 40
+    places = {name: entry.ssh for name, entry in settings.hosts.items()}
+    assert places == {"gpu1": None, "10.0.0.2": "ops@10.0.0.2:2222", "gpu3.example.net": None}
+    assert "[slack]" in folder.person.read_text() and settings.slack.teams == ()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"base_url": "gpu1:30000", "model": "m"}, "not a base URL"),
+        ({"base_url": "http://gpu1/v1", "model": ""}, "no model is named for http://gpu1/v1"),
+        ({"hosts": ["ana@gpu1", "bo@gpu1"]}, "two hosts would be named gpu1"),
+        ({"hosts": ["-oProxyCommand=x"]}, "not a host"),
+        ({"hosts": ["all"]}, "that word has another meaning"),
+    ],
+)
+def test_what_could_not_be_loaded_is_not_written(
+    folder: SettingsFolder, options: dict[str, object], says: str
+) -> None:
+    with pytest.raises(UsageError, match=says):
+        run(InitOptions(**{**{name: getattr(NOTHING, name) for name in NOTHING.__slots__}, **options}))  # type: ignore[arg-type]
+    assert not folder.person.exists()
+
+
+def test_hosts_are_picked_by_number_name_and_all() -> None:
+    aliases = ["gpu1", "gpu2", "7"]
+    assert picked("2, gpu1 ops@gpu9,2", aliases) == ["gpu2", "gpu1", "ops@gpu9"]
+    assert picked("all", aliases) == aliases and picked("7", aliases) == ["7"] and picked(" ", aliases) == []
+    with pytest.raises(UsageError, match="there is no host 4; numbers go from 1 to 3"):
+        picked("4", aliases)
+    assert [name_of(place) for place in ("a@b:1", "::1", "x y", "lab:n#1")] == ["b", "1", "x-y", "lab"]
+
+
+async def test_the_endpoint_says_which_models_it_serves(
+    folder: SettingsFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import asyncio
+
+    server = ScriptedServer(by_method())
+    url = await server.start()
+    replies = iter([url, "", "", "y", ""])
+
+    def ask(question: str, default: str) -> str:
+        return next(replies) or default
+
+    try:
+        answers = await asyncio.to_thread(answered, NOTHING, ask)
+    finally:
+        await server.close()
+    assert answers == Answers(base_url=url, model="scripted", slack=True)
+    assert "It serves: scripted" in capsys.readouterr().err
+    with pytest.raises(UsageError, match="no model is named"):
+        await asyncio.to_thread(
+            answered, InitOptions(**{**_fields(), "base_url": "http://127.0.0.1:9/v1"}), by_default
+        )
+    assert "note: http://127.0.0.1:9/v1" in capsys.readouterr().err
+
+
+def _fields() -> dict[str, object]:
+    return {name: getattr(NOTHING, name) for name in NOTHING.__slots__}
+
+
+def test_every_name_and_word_survives_the_file() -> None:
+    text = text_of(Answers(base_url='http://x/"\\\x7f', model="m\n\x1b", hosts=["gpu.1"]))
+    data = tomllib.loads(text)
+    assert data["base_url"] == 'http://x/"\\\x7f' and data["model"] == "m\n\x1b" and "gpu.1" in data["hosts"]
+
+
+@pytest.fixture
+def typed(folder: SettingsFolder) -> Iterator[list[str]]:
+    """Lines that a person types at a terminal when `leadline init` asks."""
+    folder.ssh_config.write_text(ALIASES)
+    yield []
+
+
+def at_a_terminal(lines: str) -> tuple[int, str]:
+    """Run it on a terminal of its own with these lines typed ahead."""
+    master, slave = os.openpty()
+    leadline = str(Path(sys.executable).with_name("leadline"))
+    process = subprocess.Popen(
+        [leadline, "init"], stdin=slave, stdout=slave, stderr=slave, start_new_session=True
+    )
+    os.close(slave)
+    os.write(master, lines.encode())
+    said = b""
+    try:
+        while piece := os.read(master, 4096):
+            said += piece
+    except OSError:
+        pass  # how the end of a terminal is told
+    os.close(master)
+    return process.wait(timeout=30), said.decode().replace("\r\n", "\n")
+
+
+def test_at_a_terminal_it_asks_shows_and_writes(typed: list[str], folder: SettingsFolder) -> None:
+    code, said = at_a_terminal("\n1,gpu3\n\n\nn\n")
+    assert code == 0 and "nothing was written" in said and not folder.person.exists()
+    code, said = at_a_terminal("\n1,gpu3\ny\n\n\n")
+    assert code == 0, said
+    assert "  1  gpu1\n" in said and "Write it? [Y/n]" in said and "leadline hosts check" in said
+    assert list(load_settings().hosts) == ["gpu1", "gpu3"]
+    before = folder.person.read_text()
+    code, said = at_a_terminal("\n\n\n\n\n")
+    assert code == 0 and "Write over it? [y/N]" in said and folder.person.read_text() == before
