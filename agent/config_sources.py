@@ -19,7 +19,7 @@ Rank = Literal["site", "person", "project"]
 RANKS: tuple[Rank, ...] = get_args(Rank)
 """In rising priority."""
 
-_ONCE = ("hosts",)
+_ONCE = ("hosts", "models")
 """Tables whose entries stand in one file alone: half of one and half of another would be neither."""
 
 

@@ -63,7 +63,11 @@ InFlightOption = Annotated[
 ]
 ModelOption = Annotated[
     str | None,
-    typer.Option("--model", "-m", help="`playbook` (built in), or the name of a model at --base-url."),
+    typer.Option(
+        "--model",
+        "-m",
+        help="`playbook` (built in), a [models.NAME] of the settings, or a model at --base-url.",
+    ),
 ]
 BaseUrlOption = Annotated[
     str | None,
