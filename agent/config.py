@@ -30,6 +30,7 @@ from agent.config_rules import check_project, loosened
 from agent.config_sources import Origin, read_files, wrong
 from agent.errors import UsageError
 from agent.inventory_settings import HostEntry, host_name
+from agent.model_settings import TAKEN, ModelEntry, model_name
 from agent.roles import ApprovalSettings
 from agent.slack_settings import SlackSettings
 from tools.contract import ToolSettings
@@ -133,12 +134,24 @@ class Settings(BaseSettings):
         default_factory=dict, description="The inventory: one table a host."
     )
 
+    models: dict[Annotated[str, AfterValidator(model_name)], ModelEntry] = Field(
+        default_factory=dict, description="Models by a name of ours, for `model` and -m."
+    )
     trusted_projects: list[Path] = Field(
         default_factory=list, description="Folders whose .leadline.toml may say what a person's own file may."
     )
 
     _flags: dict[str, object] | None = PrivateAttr(default=None)
     """What `load_settings` was given, so that files can be read again; None for settings made otherwise."""
+    _named: str | None = PrivateAttr(default=None)
+    """The entry of `models` that the settings of the model were taken from."""
+    _unnamed: dict[str, object] = PrivateAttr(default_factory=dict)
+    """What stood in their place before."""
+
+    @property
+    def named_model(self) -> str | None:
+        """Return the name under ``[models]`` that was chosen; None for a model that has none."""
+        return self._named
 
     @model_validator(mode="after")
     def _the_policy_goes_with_the_tools(self) -> Self:
@@ -171,11 +184,54 @@ def load_settings(**flags: object) -> Settings:
         found = Settings(**flags)  # type: ignore[arg-type]
         found._flags = flags
         refuse_looser(found)
-        return found
+        return with_model(found, found.model, flags.get("base_url")) if found.model in found.models else found
     except ValidationError as error:
         raise wrong(Settings, read_files(config_files()), error.errors()[0]) from error
     except SettingsError as error:
         raise UsageError(f"a setting in the environment is not JSON: {error}", do="see LEADLINE_*") from error
+
+
+def with_model(settings: Settings, name: str, base_url: object = None) -> Settings:
+    """Return settings under which a model of the inventory of models takes the turns, at its prices.
+
+    The key of `api_key` goes with it only to the endpoint of `base_url`. Raises `UsageError` for a name that
+    is not there, and for an entry that cannot be used.
+    """
+    entry = settings.models.get(name)
+    if entry is None:
+        raise UsageError(
+            f"there is no [models.{name}]", do=f"there are: {', '.join(settings.models) or 'none'}"
+        )
+    if base_url is not None and entry.base_url is not None:
+        raise UsageError(f"[models.{name}] has a base_url of its own", do="leave --base-url out")
+    if entry.capabilities is not None and "tool_calls" not in entry.capabilities:
+        raise UsageError(f"[models.{name}] cannot call tools, by its capabilities", do="name another model")
+    plain = settings.model_copy(update=settings._unnamed)
+    taken: dict[str, object] = {
+        "model": entry.model or name,
+        "price_input_usd_per_mtok": entry.price_input,
+        "price_output_usd_per_mtok": entry.price_output,
+    }
+    if entry.base_url is not None:
+        taken |= {"base_url": entry.base_url, "api_key": None}
+    if entry.api_key is not None or entry.api_key_env is not None:
+        taken["api_key"] = entry.api_key or _key_of(name, str(entry.api_key_env))
+    if entry.context_tokens is not None:
+        taken["context_tokens"] = entry.context_tokens
+    if entry.capabilities is not None and "streaming" not in entry.capabilities:
+        taken["model_stream"] = False
+    found = plain.model_copy(update=taken)
+    found._named, found._unnamed = name, {field: getattr(plain, field) for field in taken}
+    return found
+
+
+def _key_of(name: str, variable: str) -> SecretStr:
+    value = os.environ.get(variable)  # noqa: TID251
+    if not value:
+        raise UsageError(
+            f"[models.{name}] takes its key from {variable}, which is not set", do=f"set {variable}"
+        )
+    return SecretStr(value)
 
 
 def with_rights(settings: Settings, **flags: bool) -> Settings:
@@ -205,8 +261,17 @@ def refuse_looser(settings: Settings, by: str = "") -> None:
     )
 
 
-def origin_of(location: Sequence[str], flags: Mapping[str, object]) -> Origin:
-    """Return what gave the value of a setting: a flag, the environment, a file and its line, or nothing."""
+def origin_of(location: Sequence[str], flags: Mapping[str, object], named: str | None = None) -> Origin:
+    """Return what gave the value of a setting: a flag, the environment, a file and its line, or nothing.
+
+    With the name of a model that was chosen, what its entry says counts first.
+    """
+    field = next((field for field, taken in TAKEN.items() if [taken] == list(location)), None)
+    if named is not None and field is not None:
+        place = ("models", named, "api_key_env" if field == "api_key" else field)
+        found = next((file for file in read_files(config_files()) if file.says(place)), None)
+        if found is not None:
+            return Origin("file", str(found.path), found.line(place))
     if location[0] in flags:
         return Origin("flag", f"--{location[0].replace('_', '-')}")
     name = _named_in_environment(location)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from agent.compaction import foldable, folded, tokens_of
-from agent.config import Settings
+from agent.config import Settings, with_model
 from agent.errors import UsageError
 from agent.events import Compacted, ModelChosen
 from agent.investigation import Investigation
 from agent.models.select import PLAYBOOK, model_of
+from agent.own_secrets import redactor
 
 
 def fold_now(work: Investigation) -> Compacted | None:
@@ -38,8 +39,12 @@ def choose(work: Investigation, name: str, base_url: str | None = None) -> Setti
             "the built-in playbooks follow a thread from its beginning",
             do="leave, and begin another chat without --model",
         )
-    update = {"model": name, **({"base_url": base_url} if base_url else {})}
-    settings = work.settings.model_copy(update=update)
+    if name in work.settings.models:
+        settings = with_model(work.settings, name, base_url)
+        redactor(settings)  # its key is a secret of ours from now on
+    else:
+        update = {"model": name, **({"base_url": base_url} if base_url else {})}
+        settings = work.settings.model_copy(update=update)
     model = model_of(settings)
     work.transcript.append(ModelChosen(turn=work.history.last_turn, model=model.name), durable=True)
     work.model = model

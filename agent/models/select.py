@@ -20,7 +20,8 @@ def model_of(settings: Settings) -> Model:
     if settings.base_url is None and settings.api_key is None:
         raise UsageError(
             f"model {settings.model} needs an endpoint",
-            do="give --base-url, such as http://127.0.0.1:30000/v1, or set LEADLINE_API_KEY for OpenAI's own",
+            do="give --base-url, such as http://127.0.0.1:30000/v1, or set LEADLINE_API_KEY for OpenAI's own"
+            + (f"; the settings name {', '.join(settings.models)}" if settings.models else ""),
         )
     if settings.base_url is not None:
         parts = urlsplit(settings.base_url)

@@ -53,7 +53,7 @@ def _files() -> list[dict[str, Any]]:
 
 def _rows(settings: Settings, flags: dict[str, object]) -> Iterator[tuple[str, Any, Origin]]:
     for place, value in leaves(settings.model_dump(mode="json")):
-        yield ".".join(place), _masked(value), origin_of(place, flags)
+        yield ".".join(place), _masked(value), origin_of(place, flags, settings.named_model)
 
 
 def _wanted(name: str, words: list[str]) -> bool:

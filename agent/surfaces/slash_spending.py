@@ -107,7 +107,9 @@ def _at(base_url: str | None, name: str) -> str:
 
 
 def _models(session: Session) -> Iterable[Candidate]:
-    return [Candidate(session.work.settings.model, "the model of this session")]
+    settings = session.work.settings
+    named = [Candidate(name, entry.base_url or "") for name, entry in settings.models.items()]
+    return [Candidate(settings.model, "the model of this session"), *named]
 
 
 def _compact(session: Session, argument: str) -> str:
