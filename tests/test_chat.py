@@ -102,19 +102,21 @@ def test_slash_commands_answer_from_the_record(chat: Terminal) -> None:
 
 
 @pytest.mark.parametrize("chat", ["slow"], indirect=True)
-def test_one_interrupt_stops_and_asks_a_second_leaves(chat: Terminal, tmp_path: Path) -> None:
+def test_one_interrupt_holds_the_model_and_ends_no_call(chat: Terminal, tmp_path: Path) -> None:
     chat.type(SYMPTOM)
     chat.expect("I look for long.")
     chat.expect("working>")
     chat.type(CTRL_C, enter=False)
-    chat.expect("interrupted; what was gathered is kept")
-    chat.expect("how to go on>")
+    chat.expect("held: the model waits")
+    chat.expect("held>")
+    chat.expect("t3 done in 3.")
     chat.type("the facts will do")
+    chat.expect("> the facts will do")
     chat.expect("diagnosed: Graphs are off.")
     chat.expect("ask on>")
     assert said(tmp_path) == ["the facts will do"]
-    views = [event.view for event in events(tmp_path) if isinstance(event, ToolFinished)]
-    assert sum("interrupted: the person spoke" in view for view in views) == 1
+    look = [one for one in events(tmp_path) if isinstance(one, ToolFinished) and one.tool == "look"]
+    assert [one.status for one in look] == ["ok"]
     chat.type(CTRL_C, enter=False)
     assert chat.ends() == 0
 
@@ -125,7 +127,7 @@ def test_what_was_left_half_done_is_resumed(chat: Terminal, tmp_path: Path) -> N
     chat.expect("I look for long.")
     chat.expect("working>")
     chat.type(CTRL_C, enter=False)
-    chat.expect("how to go on>")
+    chat.expect("held>")
     chat.type(CTRL_C, enter=False)
     chat.expect("left unfinished; go on with: leadline chat here --resume one")
     assert chat.ends() == 0
@@ -144,24 +146,28 @@ def test_what_was_left_half_done_is_resumed(chat: Terminal, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("chat", ["slow"], indirect=True)
-def test_what_is_typed_meanwhile_is_sent_after_the_step(chat: Terminal, tmp_path: Path) -> None:
+def test_what_is_typed_meanwhile_steers_and_tab_sets_aside(chat: Terminal, tmp_path: Path) -> None:
     chat.type(SYMPTOM)
     chat.expect("I look for long.")
     chat.expect("working>")
     chat.type("/mode")
     chat.expect("read-only: it only looks")
+    chat.type("who reads the flag?\t", enter=False)
+    chat.expect("kept for after the answer: who reads the flag?")
     chat.type("mind the driver")
-    chat.expect("queued, to be sent after this step: mind the driver")
     chat.expect("> mind the driver")
     chat.expect("diagnosed: Graphs are off.")
+    chat.expect("> who reads the flag?")
+    chat.expect(WORDS)
     chat.expect("ask on>")
     chat.type("/quit")
     assert chat.ends() == 0
     order = [event for event in events(tmp_path) if isinstance(event, UserMessage | ToolFinished | TurnTaken)]
     place = next(index for index, event in enumerate(order) if isinstance(event, UserMessage))
-    before, after = order[place - 1], order[place + 1]
-    assert isinstance(before, ToolFinished) and before.tool == "look" and before.status == "ok"
-    assert isinstance(after, TurnTaken) and after.turn == 3
+    look, after = order[place + 1], order[place + 2]
+    assert isinstance(look, ToolFinished) and look.tool == "look" and look.status == "ok"
+    assert isinstance(after, TurnTaken) and after.turn == 3 and after.unheard == 0
+    assert said(tmp_path) == ["mind the driver", "who reads the flag?"]
 
 
 @pytest.mark.parametrize("chat", ["apply"], indirect=True)

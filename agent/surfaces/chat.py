@@ -6,21 +6,23 @@ import asyncio
 import dataclasses
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack, ExitStack
 from typing import TYPE_CHECKING
 
 from agent import threads
 from agent.config import Settings
 from agent.errors import ExitCode
+from agent.inventory import Inventory
 from agent.models.select import PLAYBOOK, model_of
-from agent.surfaces import opening
+from agent.surfaces import opening, slash
 from agent.surfaces.conversation import Conversation
 from agent.surfaces.doing import Doing
 from agent.surfaces.input_line import Lines, PipedLines, TypedLines
+from agent.surfaces.keys import Complete
 from agent.surfaces.open_options import OpenOptions
 from agent.surfaces.screen import Screen, WholeLines
-from agent.surfaces.slash import names
+from agent.surfaces.status import Status
 from agent.surfaces.targets import is_fresh, release, say
 from tools.contract import Host
 
@@ -41,7 +43,7 @@ async def _run(options: OpenOptions) -> ExitCode:
     settings = opening.settings_of(options)
     model_of(settings)
     async with AsyncExitStack() as stack:
-        lines, screen = doors(settings, stack)
+        screen, lines = doors(settings, stack, _status(options, settings), lambda typed: complete(typed))
         hosts = await opening.open_hosts(options, settings, stack, say)
         unused = stack.enter_context(ExitStack())
         if options.resume is None and is_fresh(options.host):
@@ -64,6 +66,7 @@ async def _run(options: OpenOptions) -> ExitCode:
             session = opening.resume(options.resume, settings, hosts)
         else:
             _greet(screen, options, settings, hosts)
+        doing = Doing(settings, hosts, other)
         talk = Conversation(
             lines,
             screen,
@@ -71,8 +74,12 @@ async def _run(options: OpenOptions) -> ExitCode:
             session,
             place=f"{', '.join(hosts)} · {_mode(options, settings)}",
             hears=settings.model != PLAYBOOK,
-            doing=Doing(settings, hosts, other),
+            doing=doing,
         )
+
+        def complete(typed: str) -> Iterable[tuple[str, str]]:
+            return [(one.word, one.help) for one in slash.complete(doing.desk(talk.session), typed)]
+
         for number in (signal.SIGTERM, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(number, talk.terminate)
         try:
@@ -86,18 +93,26 @@ def _mode(options: OpenOptions, settings: Settings) -> str:
     return options.mode if options.resume is None else threads.started(settings, options.resume).mode
 
 
-def doors(settings: Settings, stack: AsyncExitStack) -> tuple[Lines, Screen]:
-    """Return where lines come from and where text goes: an input line below it, or plain streams."""
+def _status(options: OpenOptions, settings: Settings) -> Status:
+    is_production = Inventory.of(settings).is_production
+    return Status([options.host], _mode(options, settings), settings.model, is_production=is_production)
+
+
+def doors(
+    settings: Settings, stack: AsyncExitStack, status: Status, complete: Complete
+) -> tuple[Screen, Lines]:
+    """Return where text goes and where lines come from: an input line below it, or plain streams."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return PipedLines(), Screen(None)
+        return Screen(None, status), PipedLines()
     from prompt_toolkit.patch_stdout import patch_stdout
 
     shown = WholeLines()
-    typed = TypedLines(settings.state_dir / HISTORY, names(), shown.shown_tail)
-    shown.changed = typed.redraw
+    screen = Screen(shown, status)
+    typed = TypedLines(settings.state_dir / HISTORY, complete, screen.tail, status.line)
+    shown.changed, screen.lend = typed.redraw, typed.lend
     stack.enter_context(patch_stdout(raw=True))
     stack.callback(typed.close)
-    return typed, Screen(shown)
+    return screen, typed
 
 
 def _greet(screen: Screen, options: OpenOptions, settings: Settings, hosts: Mapping[str, Host]) -> None:

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING
 
 from agent.approvals import ApprovalRefused
 from agent.errors import ExitCode, LeadlineError
-from agent.events import Ended, Failed, Live, ToolFinished, TurnTaken
+from agent.events import Ended, Failed, Live
 from agent.surfaces import slash
 from agent.surfaces.approving import ELSEWHERE, decision, plan_text, unless_decided
 from agent.surfaces.ask import answer_of
 from agent.surfaces.doing import Doing
-from agent.surfaces.input_line import Closed, Interrupted, Lines
+from agent.surfaces.input_line import Closed, Interrupted, Later, Lines
 from agent.surfaces.opening import OWNED
 from agent.surfaces.records import write_case
 from agent.surfaces.screen import Screen
+from agent.surfaces.status import State
 from agent.surfaces.targets import is_lab
 from tools.display import printable
 
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 DEAF = (
     "The built-in playbooks cannot answer questions or take advice; a language model can: leave, then "
     "leadline chat {} --model NAME --base-url URL"
+)
+HELD = (
+    "held: the model waits, and what runs on the host goes on. Say something, press Enter to go on as "
+    "before, or Ctrl-C again to leave"
 )
 ASK = "Apply it? y(es), n(o), d(eny with a reason): "
 
@@ -53,7 +58,6 @@ class Conversation:
         self._begin = begin
         self._hears = hears
         self._queued: deque[str] = deque()
-        self._open: set[str] = set()
         self._stopped = False
         self._leaving = False
         self._code = ExitCode.DONE
@@ -61,6 +65,7 @@ class Conversation:
     async def hold(self) -> ExitCode:
         """Talk until the person leaves; return the exit code for that."""
         if self.session is not None:
+            self._screen.take_up(self.session.events)
             self._recap(self.session)
             if self.session.ended is None:
                 await self.work(self.session, self.session.ask(None))
@@ -81,6 +86,7 @@ class Conversation:
         self.session, self._stopped = session, session.ended is None
         self._place = f"{', '.join(started.hosts) or 'no host'} · {started.mode}"
         self._queued.clear()
+        self._screen.take_up(session.events)
         self._recap(session)
 
     @property
@@ -122,8 +128,11 @@ class Conversation:
         """Return the next message: what was queued first; None when there is none."""
         if self._queued:
             return self._queued.popleft()
+        self._screen.status.begin("ready")
         try:
             return (await self._lines.read(f"[{self._place}] {self._asks_for()}> ")).strip()
+        except Later as set_aside:
+            return set_aside.text
         except Interrupted as pressed:
             self._leaving = not pressed.text
         except Closed:
@@ -175,11 +184,16 @@ class Conversation:
     async def work(self, session: Session, events: AsyncIterator[Live]) -> None:
         """Let the session go on, deciding on plans as they come, until it stops."""
         ends = _count_ends(session)
-        while await self._watch(session, events) and session.waiting is not None:
-            decided = await self._decide(session)
-            if decided is None:
+        while await self._watch(session, events):
+            if session.waiting is not None:
+                decided = await self._decide(session)
+                if decided is None:
+                    break
+                events = decided
+            elif session.unheard and session.ended is None:
+                events = session.ask(None)  # said in the moment in which the run came to its end
+            else:
                 break
-            events = decided
         files = write_case(session.folder, session.folder)
         if session.ended is not None and _count_ends(session) > ends:
             self._screen.say("\n" + answer_of(session, session.ended, files).rstrip())
@@ -187,6 +201,7 @@ class Conversation:
     async def _watch(self, session: Session, events: AsyncIterator[Live]) -> bool:
         """Show events while lines are read beside them; return whether it came to a stop by itself."""
         self._stopped = False
+        self._screen.status.begin("working")
         showing = asyncio.create_task(self._show(session, events))
         try:
             if self._lines.live:
@@ -202,31 +217,27 @@ class Conversation:
         finally:
             showing.cancel()
             await asyncio.wait({showing})
-            self._open.clear()
+            self._screen.rest()
         if not self._leaving and not self._lines.live:
             self._code = session.exit_code
         if session.exit_code is ExitCode.INTERRUPTED:
             self._stopped = True
-            self._screen.note("interrupted; what was gathered is kept. Say how to go on, or press Enter")
+            if not self._leaving:
+                self._screen.note("interrupted; what was gathered is kept. Say how to go on, or press Enter")
         return not self._stopped and not self._leaving
 
     async def _show(self, session: Session, events: AsyncIterator[Live]) -> None:
         answering = _ever_ended(session)
         async for event in events:
             self._screen.event(event, answering=answering)
-            if isinstance(event, TurnTaken):
-                self._open = {call.id for call in event.tool_calls}
-            elif isinstance(event, ToolFinished):
-                self._open.discard(event.tool_call_id)
-            else:
-                continue
-            if self._queued and self._hears and not self._open:
-                session.drain()
 
     async def _listen(self, session: Session, showing: asyncio.Task[None]) -> None:
-        """Read lines until what is shown has ended; what is typed by then waits for its turn."""
+        """Read lines until what is shown has ended: each steers, or is set aside for then."""
+        self._lines.takes_later = True
         while not showing.done() and not self._leaving:
-            reading = asyncio.create_task(self._lines.read(f"[{self._place}] working> "))
+            state: State = "held" if session.held else "working"
+            self._screen.status.begin(state)
+            reading = asyncio.create_task(self._lines.read(f"[{self._place}] {state}> "))
             await asyncio.wait({showing, reading}, return_when=asyncio.FIRST_COMPLETED)
             reading.cancel()
             await asyncio.wait({reading})
@@ -235,25 +246,43 @@ class Conversation:
             try:
                 text = reading.result().strip()
             except Interrupted as pressed:
-                self._leaving, self._stopped = self._stopped, True
                 self._lines.keep(pressed.text)
-                session.cancel()
-                if self._leaving:
-                    self._lines.close()
+                self._interrupt(session)
+            except Later as set_aside:
+                self._queued.append(set_aside.text)
+                self._screen.note(f"kept for after the answer: {printable(set_aside.text)}")
             except Closed:
                 # At SIGTERM the line is closed as well, and the step that runs is let end.
                 if not self._leaving:
                     self._leaving = True
                     session.cancel()
             else:
-                await self._type_ahead(text)
+                await self._steer(session, text)
+        self._lines.takes_later = False
 
-    async def _type_ahead(self, text: str) -> None:
-        if text.startswith(("/", slash.BY_HAND)):
+    def _interrupt(self, session: Session) -> None:
+        """Hold the model's work; when that is held already, stop what runs and leave."""
+        if session.held:
+            self._leaving = self._stopped = True
+            session.cancel()
+            self._lines.close()
+        elif session.hold():
+            self._screen.note(HELD)
+
+    async def _steer(self, session: Session, text: str) -> None:
+        """Do what a line asks for that was typed while the session works, or is held."""
+        if text.startswith(("/", "!")):
             await self._command(text, at_work=True)
-        elif text:
-            self._queued.append(text)
-            self._screen.note(f"queued, to be sent after this step: {printable(text)}")
+            return
+        if text:
+            self._screen.say(f"> {printable(text)}", "bold")
+            if self._hears:
+                session.steer(text)
+                return
+            self._screen.say(DEAF.format(self._again(session)), "yellow")
+        if session.held:
+            session.go_on()
+            self._screen.note("going on")
 
     async def _decide(self, session: Session) -> AsyncIterator[Live] | None:
         """Take a decision on the plan that waits and return what happens then; None leaves it waiting."""
@@ -267,6 +296,7 @@ class Conversation:
             )
             self._leaving, self._code = True, ExitCode.APPROVAL_NEEDED
             return None
+        self._screen.status.begin("needs you")
         self._screen.plan(plan_text(plan, change))
         try:
             answer = await unless_decided(session, self._answer())

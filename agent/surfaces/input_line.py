@@ -7,18 +7,26 @@ import os
 import sys
 import termios
 import threading
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from prompt_toolkit import PromptSession
-from prompt_toolkit.completion import WordCompleter
+from prompt_toolkit.application import get_app
+from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import DummyHistory, FileHistory
 from prompt_toolkit.input.typeahead import clear_typeahead
 
+from agent.surfaces.keys import STYLE, Commands, Complete, bindings
 from tools.redact import redact
+
+REFRESH_S = 0.5
+"""How often seconds and bars below the text are drawn anew."""
+
+NARROW = 60
+"""A terminal of fewer columns shows in the status line alone where it works."""
 
 
 class Interrupted(Exception):
@@ -27,15 +35,25 @@ class Interrupted(Exception):
     text = ""
 
 
+class Later(Exception):
+    """Report Tab: ``text`` is to be said once the work has come to its end."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+
 class Closed(Exception):
     """Report Ctrl-D, the end of a pipe, or a terminal that went away."""
 
 
 class Lines(Protocol):
-    """Give lines; raise `Interrupted` or `Closed`."""
+    """Give lines; raise `Interrupted`, `Later` or `Closed`."""
 
     live: bool
     """Can a person type while work goes on?"""
+    takes_later: bool
+    """Tab sets a message aside until the work has come to its end."""
 
     async def read(self, prompt: str, *, decision: bool = False) -> str:
         """Return the next line; a decision starts with an empty line and is not remembered."""
@@ -68,27 +86,66 @@ class TypedLines:
 
     live = True
 
-    def __init__(self, history: Path, words: Iterable[str], tail: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        history: Path,
+        complete: Complete,
+        tail: Callable[[], str],
+        status: Callable[[int], StyleAndTextTuples],
+        *,
+        vi: bool = False,
+    ) -> None:
         self._tail = tail
+        self._status = status
         self._draft = ""
         self._closed = False
         self._raw = ExitStack()
         self._in_raw = False
+        self._lent = False
+        common: dict[str, Any] = {
+            "erase_when_done": True,
+            "interrupt_exception": Interrupted,
+            "eof_exception": Closed,
+            "bottom_toolbar": self._toolbar,
+            "refresh_interval": REFRESH_S,
+            "style": STYLE,
+            "vi_mode": vi,
+        }
         self._messages: PromptSession[str] = PromptSession(
             history=_History(history),
-            completer=WordCompleter(list(words), sentence=True),
+            completer=Commands(complete),
             complete_while_typing=False,
-            enable_open_in_editor=True,
-            erase_when_done=True,
-            interrupt_exception=Interrupted,
-            eof_exception=Closed,
+            key_bindings=bindings(self._later, self._edit),
+            prompt_continuation="  ",
+            **common,
         )
-        self._decisions: PromptSession[str] = PromptSession(
-            history=DummyHistory(),
-            erase_when_done=True,
-            interrupt_exception=Interrupted,
-            eof_exception=Closed,
-        )
+        self._decisions: PromptSession[str] = PromptSession(history=DummyHistory(), **common)
+        self.takes_later = False
+        """Tab sets a message aside until the work has come to its end."""
+        self._entered: str | None = None
+        for session in (self._messages, self._decisions):
+            self._note_what_is_entered(session)
+
+    def _note_what_is_entered(self, session: PromptSession[str]) -> None:
+        """Keep a line that was entered in the very moment in which its reading is cancelled."""
+        accept = session.default_buffer.accept_handler
+        assert accept is not None  # the session has set it
+
+        def entered(buffer: Buffer) -> bool:
+            self._entered = buffer.document.text
+            return accept(buffer)
+
+        session.default_buffer.accept_handler = entered
+
+    def _later(self) -> None:
+        app = self._messages.app
+        text = self._messages.default_buffer.text.strip()
+        if text and self.takes_later and not app.is_done:
+            self._messages.default_buffer.reset()
+            app.exit(exception=Later(text))
+
+    def _toolbar(self) -> StyleAndTextTuples:
+        return self._status(get_app().output.get_size().columns)
 
     async def read(self, prompt: str, *, decision: bool = False) -> str:
         """Return the next line; a cancelled read keeps what was typed for the next one."""
@@ -98,11 +155,14 @@ class TypedLines:
         if decision:
             await self._settle()
         session = self._decisions if decision else self._messages
+        self._entered = None
         draft, self._draft = ("", self._draft) if decision else (self._draft, "")
 
         def message() -> StyleAndTextTuples:
             tail = self._tail()
-            return [("", f"{tail}\n" if tail else ""), ("bold", prompt)]
+            narrow = get_app().output.get_size().columns < NARROW
+            asks = prompt.rpartition("] ")[2] if narrow else prompt
+            return [("", f"{tail}\n" if tail else ""), ("bold", asks)]
 
         try:
             return await session.prompt_async(message, default=draft)
@@ -112,6 +172,8 @@ class TypedLines:
         except EOFError as error:
             raise Closed from error
         except asyncio.CancelledError:
+            if self._entered is not None:
+                return self._entered
             if not decision:
                 self._draft = session.default_buffer.text
             raise
@@ -123,10 +185,28 @@ class TypedLines:
         self._in_raw = True
         source = self._messages.input
         self._raw.enter_context(source.raw_mode())
-        # The library goes back to lines for the moments in which it prints; Ctrl-D is to outlast them.
-        attributes = termios.tcgetattr(source.fileno())
-        attributes[6][termios.VEOF] = b"\0"
-        termios.tcsetattr(source.fileno(), termios.TCSANOW, attributes)
+        # The library goes back to lines for the moments in which it prints, and what is typed then would
+        # come as other keys: Enter as Ctrl-J, Ctrl-C as a signal. Only another program needs that.
+        lines = source.cooked_mode
+        source.cooked_mode = lambda: lines() if self._lent else nullcontext()  # type: ignore[method-assign]
+
+    @contextmanager
+    def lend(self) -> Iterator[None]:
+        """Give the terminal, as other programs expect it, to one of them for the time of the block."""
+        self._lent = True
+        try:
+            with self._messages.input.cooked_mode():
+                yield
+        finally:
+            self._lent = False
+
+    def _edit(self) -> None:
+        """Open what is typed in the person's editor."""
+        self._lent = True
+        self._messages.default_buffer.open_in_editor().add_done_callback(self._edited)
+
+    def _edited(self, done: object) -> None:
+        self._lent = False
 
     async def _settle(self) -> None:
         """Let no key that was meant for a message decide: drop what was typed before the question."""
@@ -158,6 +238,7 @@ class PipedLines:
     """Read lines from standard input that is no terminal; a file, a pipe or nothing at all."""
 
     live = False
+    takes_later = False
 
     def __init__(self) -> None:
         self._lines: asyncio.Queue[str | None] = asyncio.Queue()

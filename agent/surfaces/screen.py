@@ -8,13 +8,14 @@ import pydoc
 import shutil
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import IO, cast
 
-from prompt_toolkit.application.current import get_app_session
-
-from agent.events import Live, TextDelta, TurnTaken
+from agent.events import Event, Live, Progress, TextDelta, TurnTaken
 from agent.surfaces.console import open_console
+from agent.surfaces.progress import Bars
+from agent.surfaces.status import Status
 from agent.surfaces.terminal import Terminal
 from agent.surfaces.wrapping import wrapped
 from tools.display import printable
@@ -51,18 +52,45 @@ class WholeLines(io.TextIOBase):
 class Screen:
     """Show events, answers and plans; without a terminal answers go to stdout and the rest to stderr."""
 
-    def __init__(self, lines: WholeLines | None) -> None:
+    def __init__(self, lines: WholeLines | None, status: Status) -> None:
         self.typed = lines is not None
+        self.status = status
+        self._lines = lines
+        self._bars = Bars()
+        self.lend: Callable[[], AbstractContextManager[None]] = nullcontext
+        """Gives the terminal to another program."""
         if lines is None:
             self._said = open_console(sys.stdout)
-            self._terminal = Terminal.on_stderr()
+            self._terminal = Terminal.on_stderr(shows=True)
         else:
             self._said = open_console(cast("IO[str]", lines))
-            self._terminal = Terminal(self._said)
+            self._terminal = Terminal(self._said, shows=True)
         self._streamed = False
+
+    def take_up(self, events: Sequence[Event]) -> None:
+        """Let the status line say how a session stands that was begun before."""
+        for event in events:
+            self.status.feed(event)
+        self.rest()
+
+    def rest(self) -> None:
+        """Show no call as running any more."""
+        self._bars.clear()
+        self.status.begin("ready")
+
+    def tail(self) -> str:
+        """Return what stands between the text and the input line: an unfinished line, and bars."""
+        if self._lines is None:
+            return ""
+        rows = [self._lines.shown_tail(), *self._bars.lines(shutil.get_terminal_size().columns)]
+        return "\n".join(row for row in rows if row)
 
     def event(self, event: Live, *, answering: bool) -> None:
         """Show one event; while it is ``answering`` a question, the words of the model are the answer."""
+        self.status.feed(event)
+        self._bars.feed(event)
+        if isinstance(event, Progress) and self.typed:
+            return  # it is a bar
         if isinstance(event, TextDelta):
             self._streamed = self.typed
             if answering and not self.typed:
@@ -75,6 +103,7 @@ class Screen:
 
     def say(self, text: str, style: str = "", *, whole: bool = False) -> None:
         """Print an answer; at a terminal, long lines are broken between words unless they stay ``whole``."""
+        self._terminal.end_line()
         if self._said.is_terminal and not whole:
             text = wrapped(text, self._said.width)
         self._said.print(text, style=style or None, markup=False)
@@ -99,7 +128,7 @@ class Screen:
             return
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the pager's
         try:
-            with get_app_session().input.cooked_mode():
+            with self.lend():
                 await asyncio.to_thread(pydoc.pager, text + "\n")
         finally:
             signal.signal(signal.SIGINT, before)

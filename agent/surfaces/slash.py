@@ -27,8 +27,9 @@ COMMANDS: dict[str, Command | DeskCommand] = {
 KEYS = (
     (QUIT, "leave; Ctrl-D and Ctrl-C at an empty line do the same"),
     ("!COMMAND", "run it on the host by hand, under the policy; !HOST: COMMAND names one of several"),
-    ("Ctrl-C", "while it works: stop at once and say how to go on; again: leave"),
-    ("Enter", "while it works: what you typed is sent after the step that runs"),
+    ("Ctrl-C", "while it works: hold the model, not what runs on the host; again: leave"),
+    ("Enter", "while it works: the model's next turn hears it; Tab: it is said after the answer"),
+    ("Alt-Enter", "a further line, as Ctrl-J; Ctrl-X Ctrl-E opens the editor"),
 )
 
 

@@ -42,7 +42,7 @@ from agent.events import (
 )
 from agent.state import Change, Conclusion, HypothesisStatus, LevelComparison, TrialVerdict
 from agent.surfaces.console import open_console
-from agent.surfaces.wrapping import wrapped
+from agent.surfaces.wrapping import cut, wrapped
 from tools.display import printable
 
 if TYPE_CHECKING:
@@ -66,7 +66,6 @@ _VERDICTS: dict[TrialVerdict, str] = {
 _OWN = frozenset({"hypothesis", "propose_change", "conclude"})
 """Calls on the investigation itself: what they change is shown, not that they ran."""
 
-_SLOW_S = 2.0
 _PROGRESS_S = 3.0
 _PLAIN_WIDTH = 140
 
@@ -74,16 +73,18 @@ _PLAIN_WIDTH = 140
 class Terminal:
     """Render events inline; plain lines without colour where stderr is no terminal."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, *, shows: bool = False) -> None:
+        """Render on a console; with ``shows`` each result is told with the command that opens it."""
         self._console = console
+        self._shows = shows
         self._mid_line = False
         self._stated: set[str] = set()
         self._progress: tuple[str, float] = ("", 0.0)
 
     @classmethod
-    def on_stderr(cls) -> Terminal:
+    def on_stderr(cls, *, shows: bool = False) -> Terminal:
         """Return a renderer on stderr; ``NO_COLOR`` and dumb terminals are respected."""
-        return cls(open_console(sys.stderr))
+        return cls(open_console(sys.stderr), shows=shows)
 
     def show(self, event: Live) -> None:
         """Show one event."""
@@ -111,9 +112,9 @@ class Terminal:
             ):
                 self._line(*_change_line(event))
             case TurnTaken() | EvidenceAdded() | BudgetUsed() | Ended() | UserMessage():
-                self._end_line()
+                self.end_line()
             case ToolStarted() if event.tool in _OWN:
-                self._end_line()
+                self.end_line()
             case _:
                 text, style = _one_line(event)
                 self._line(self._short(text) if isinstance(event, ToolStarted) else text, style)
@@ -122,13 +123,14 @@ class Terminal:
         self._console.print(printable(text), end="", markup=False)
         self._mid_line = not text.endswith("\n")
 
-    def _end_line(self) -> None:
+    def end_line(self) -> None:
+        """Begin a new line where one is unfinished."""
         if self._mid_line:
             self._console.print()
             self._mid_line = False
 
     def _line(self, text: str, style: str = "") -> None:
-        self._end_line()
+        self.end_line()
         if not text:
             return
         text = printable(text)
@@ -138,8 +140,7 @@ class Terminal:
 
     def _short(self, text: str) -> str:
         """Cut a line of progress to the screen; the whole text stands in the case file."""
-        width = self._console.width if self._console.is_terminal else _PLAIN_WIDTH
-        return text if len(text) <= width else text[: width - 3].rstrip() + "..."
+        return cut(text, self._console.width if self._console.is_terminal else _PLAIN_WIDTH)
 
     def _told(self, event: Progress) -> None:
         """Show the progress of a call, but not more often than a person reads."""
@@ -151,8 +152,17 @@ class Terminal:
     def _finished(self, event: ToolFinished) -> None:
         if event.status == "tool_error":
             self._line(f"  {event.call} not done: {_error(event.view)}", "yellow")
-        elif event.duration_s >= _SLOW_S:
-            self._line(f"  {event.call} done in {event.duration_s:.0f} s", "dim")
+        elif event.tool not in _OWN:
+            self._line(self._short(self._result(event)), "dim")
+
+    def _result(self, event: ToolFinished) -> str:
+        """Say how long a call took, how much it returned, and what opens that; short on a narrow screen."""
+        spent, size = seconds(event.duration_s), f"{len(event.view):,}"
+        opens = f", /show {event.call}" if self._shows else ""
+        whole = f"  {event.call} done in {spent}, {size} characters{opens}"
+        if not self._console.is_terminal or len(whole) <= self._console.width:
+            return whole
+        return f"  {event.call} {spent}, {size} chars{opens}"
 
     def _moved(self, event: HypothesisMoved) -> None:
         moved = event.hypothesis
@@ -182,6 +192,13 @@ class Terminal:
                 self._line(f"    claim {check.index}: {check.why}", "yellow")
         for problem in event.problems:
             self._line(f"    {problem}", "yellow")
+
+
+def seconds(spent: float) -> str:
+    """Return a time as a person reads it."""
+    if spent < 10:
+        return f"{spent:.1f} s"
+    return f"{spent:.0f} s" if spent < 120 else f"{spent // 60:.0f} min {spent % 60:.0f} s"
 
 
 def level_line(level: LevelComparison) -> str:
@@ -317,6 +334,8 @@ def _value(value: str | None) -> str:
 def answer(conclusion: Conclusion, case_files: list[str], changes: Sequence[Change] = ()) -> str:
     """Return the answer as a person reads it on stdout."""
     parts = [f"{conclusion.outcome}: {conclusion.summary}"]
+    if conclusion.table is not None:
+        parts.append(indent(conclusion.table.text().rstrip(), "    "))
     named = [change for change in changes if change.id in conclusion.changes]
     if named:
         rows = [
