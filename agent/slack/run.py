@@ -231,7 +231,7 @@ async def _connect(
     from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
     from slack_sdk.errors import SlackApiError
 
-    from agent.slack.watchdog import watch
+    from agent.slack.watchdog import Watchdog
 
     assert bot.desk.settings.slack.app_token is not None  # `_check` has looked
     key = bot.desk.settings.slack.app_token.get_secret_value()
@@ -248,7 +248,7 @@ async def _connect(
     handler = AsyncSocketModeHandler(app, app_token=key, logger=log.getChild("socket"), web_client=client)
     stack.push_async_callback(handler.close_async)
     await handler.client.connect()  # type: ignore[no-untyped-call]
-    watching = asyncio.create_task(watch(handler.client, bot.desk.door, log))
+    watching = asyncio.create_task(Watchdog(handler.client, bot.desk.door, log).watch())
     stack.callback(watching.cancel)
     log.info("connected to Slack by Socket Mode")
 

@@ -70,12 +70,18 @@ class Growing:
     def text(self, piece: str) -> None:
         """Add a piece of what the model says; its lines are shown when they are whole."""
         self._said += piece
-        self._take_lines(whole=False)
+        if "\n" in piece:  # all that was said is masked anew for each line, so not for each piece
+            self._take_lines(whole=False)
 
     def end_of_text(self) -> None:
         """Show what the model has said up to here: its turn is over."""
         self._take_lines(whole=True)
         self._said, self._said_lines = "", 0
+
+    async def settle(self) -> None:
+        """Wait until what was added is shown."""
+        if self._due is not None:
+            await asyncio.wait({self._due})
 
     async def close(self) -> None:
         """Show all that is left and finish the message."""

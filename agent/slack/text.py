@@ -45,7 +45,8 @@ class Cleaner:
 
     def line(self, text: str, most: int = 400) -> str:
         """Return text as one line of limited length."""
-        flat = self.plain(" ".join(text.split()))
+        # Masked before the lines are joined: some secrets are told by the line that they stand in.
+        flat = defang(" ".join(self.exact(text).split()), self.ours)
         return flat if len(flat) <= most else f"{flat[: most - 1].rstrip()}…"
 
 

@@ -11,51 +11,79 @@ from agent.slack.door import Door
 from agent.slack.errors import KEYS, SlackRefused
 
 if TYPE_CHECKING:
+    from aiohttp import WSMessage
     from slack_sdk.socket_mode.aiohttp import SocketModeClient
 
 EVERY_S: Final = 15.0
 SILENT_PINGS: Final = 4
 """Pings without an answer after which a link counts as dead."""
 
+QUIET_S: Final = 600.0
+"""A link that carried nothing for so long is made anew: it may answer pings and still be deaf."""
 
-async def watch(
-    client: SocketModeClient, door: Door, log: logging.Logger, *, every_s: float = EVERY_S
-) -> None:
-    """Look after the link for ever: pings that come back, and an `auth.test` that is answered."""
-    while True:
-        await asyncio.sleep(every_s)
-        why = await _silent(client)
-        if why is None and await _refused(door, log):
-            why = "Slack did not answer auth.test"
-        if why is None:
-            continue
-        log.warning("Socket Mode is silent (%s): connecting anew", why)
+
+class Watchdog:
+    """Look after one link."""
+
+    def __init__(
+        self,
+        client: SocketModeClient,
+        door: Door,
+        log: logging.Logger,
+        *,
+        every_s: float = EVERY_S,
+        quiet_s: float = QUIET_S,
+    ) -> None:
+        self._client = client
+        self._door = door
+        self._log = log
+        self._every_s = every_s
+        self._quiet_s = quiet_s
+        self._carried = time.monotonic()
+        client.on_message_listeners.append(self._on_message)
+
+    async def _on_message(self, message: WSMessage) -> None:
+        self._carried = time.monotonic()
+
+    async def watch(self) -> None:
+        """Look for ever: pings that come back, an `auth.test` that is answered, something carried."""
+        while True:
+            await asyncio.sleep(self._every_s)
+            why = await self._silent()
+            if why is None and await self._unanswered():
+                why = "Slack did not answer auth.test"
+            if why is not None:
+                self._log.warning("Socket Mode is silent (%s): connecting anew", why)
+                await self._connect()
+            elif time.monotonic() - self._carried > self._quiet_s:
+                self._log.info("nothing came for %.0f s: connecting anew, to be sure", self._quiet_s)
+                await self._connect()
+
+    async def _connect(self) -> None:
+        self._carried = time.monotonic()
         try:
-            async with asyncio.timeout(4 * every_s):
-                await client.connect_to_new_endpoint(force=True)
+            async with asyncio.timeout(4 * self._every_s):
+                await self._client.connect_to_new_endpoint(force=True)
         except Exception as error:  # noqa: BLE001 - whatever kept it from connecting, it is tried again
-            log.warning("Socket Mode: still not connected (%s); trying again", type(error).__name__)
+            self._log.warning("Socket Mode: still not connected (%s); trying again", type(error).__name__)
         else:
-            log.warning("Socket Mode: connected again")
+            self._log.info("Socket Mode: connected again")
 
+    async def _silent(self) -> str | None:
+        session, last = self._client.current_session, self._client.last_ping_pong_time
+        if session is None or session.closed:
+            return "the link is closed"
+        if last is not None and time.time() - last > self._client.ping_interval * SILENT_PINGS:
+            return f"no answer to pings for {time.time() - last:.0f} s"
+        return None if await self._client.is_connected() else "the link is stale"
 
-async def _silent(client: SocketModeClient) -> str | None:
-    session = client.current_session
-    if session is None or session.closed:
-        return "the link is closed"
-    last = client.last_ping_pong_time
-    if last is not None and time.time() - last > client.ping_interval * SILENT_PINGS:
-        return f"no answer to pings for {time.time() - last:.0f} s"
-    return None if await client.is_connected() else "the link is stale"
-
-
-async def _refused(door: Door, log: logging.Logger) -> bool:
-    """Tell whether Slack cannot be asked who we are; keys that it refuses are told, no more."""
-    try:
-        await door.call("auth.test")
-    except SlackRefused as error:
-        if error.code in KEYS:
-            log.error("%s", error)
-            return False
-        return True
-    return False
+    async def _unanswered(self) -> bool:
+        """Tell whether Slack cannot be asked who we are; keys that it refuses are told, no more."""
+        try:
+            await self._door.call("auth.test")
+        except SlackRefused as error:
+            if error.code in KEYS:
+                self._log.error("%s", error)
+                return False
+            return True
+        return False
