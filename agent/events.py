@@ -29,6 +29,9 @@ SCHEMA_VERSION = 1
 ORIENTATION = "orientation"
 """Model of the turn, numbered 0, in which the program itself asks for the facts of every host."""
 
+STDIN = "stdin"
+"""Stands where an artifact names its host, for what the person who asks gave on standard input."""
+
 BY_HAND = "by-hand"
 """Model of a turn that a person took: a command typed in the chat, shared with the model."""
 

@@ -5,7 +5,6 @@ A node may be entered again after a crash, so it first looks in the history whet
 
 from __future__ import annotations
 
-import json
 import time
 from typing import Literal
 
@@ -16,6 +15,7 @@ from agent.changing import plan_change
 from agent.closing import close
 from agent.errors import ExitCode
 from agent.events import ORIENTATION, SystemNote, TextDelta, TurnTaken
+from agent.given_log import facts_calls
 from agent.history import CONCLUDE
 from agent.investigation import Investigation
 from agent.spoken import UNHEARD, goes_first, hear_recorded
@@ -28,10 +28,7 @@ async def orient(state: GraphState, runtime: Runtime[Investigation]) -> GraphSta
     """Gather the facts of every host before the first turn, as calls that the model then sees."""
     work = runtime.context
     if 0 not in work.history.turns:
-        calls = [
-            ToolCall(id=f"orient-{number}", name="facts", arguments=json.dumps({"host": host}))
-            for number, host in enumerate(work.hosts, 1)
-        ]
+        calls = facts_calls(work.hosts)
         work.transcript.append(TurnTaken(turn=0, model=ORIENTATION, tool_calls=calls))
     await run_calls(work, work.history.turns[0])
     return {"route": "reason"}

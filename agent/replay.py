@@ -19,6 +19,7 @@ from agent.events import (
     HypothesisMoved,
     ToolFinished,
 )
+from agent.given_log import repeat
 from agent.models import TOOL_PREFIX
 from agent.models.replay import (
     Recording,
@@ -121,6 +122,7 @@ async def replay(
             ports=dataclasses.replace(Ports.real(), told=told, said=lambda turn: steered.pop(turn, ())),
             recorded_outputs=store,
         )
+        store.take(repeat(session.work, recording.events))
         try:
             over = await _run(session, recording, report)
         finally:

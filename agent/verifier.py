@@ -18,7 +18,7 @@ from typing import Any, assert_never
 
 from agent.arithmetic import close, compute
 from agent.checks import compile_pattern, number_in
-from agent.events import ToolFinished
+from agent.events import STDIN, ToolFinished
 from agent.guard_claims import Source, guards, parse, quoted, verdict
 from agent.ledger import Ledger
 from agent.named_values import Literal, flag_on_command_line, gives, literal, plain_name, same_value
@@ -126,7 +126,7 @@ class _Verifier:
         ref = self._artifacts.get(handle)
         if ref is None:
             raise ToolError(f"there is no artifact {handle}")
-        if self._hosts and ref.host not in self._hosts:
+        if self._hosts and ref.host not in (*self._hosts, STDIN):
             raise ToolError(f"{handle} is from {ref.host}, which is not a host of this investigation")
         call = self._calls.get(handle.split(".")[0])
         if call is None or ref not in call.artifacts:

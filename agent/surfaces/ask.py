@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import shutil
 import signal
 import sys
@@ -15,19 +14,27 @@ from typing import TYPE_CHECKING, Any
 
 from agent import threads
 from agent.config import Settings
-from agent.errors import ExitCode, UsageError
-from agent.events import ApprovalAsked, Ended, Live, Started
-from agent.models.select import model_of
+from agent.errors import ExitCode, LeadlineError, UsageError
+from agent.events import ApprovalAsked, Ended, Failed, Live, SystemNote
+from agent.given_log import give
+from agent.models.select import PLAYBOOK, model_of
 from agent.state import Change, Conclusion
 from agent.surfaces.approving import decide, refuse_unattended
 from agent.surfaces.open_options import OpenOptions
 from agent.surfaces.opening import give_back, open_hosts, resume, settings_of, start
+from agent.surfaces.result import Stopped, conclusion_of, nothing_began, print_result, result_of
+from agent.surfaces.stdin_log import Log, may_hold_a_log, read_log
 from agent.surfaces.targets import say
 from agent.surfaces.wrapping import wrapped
 from tools.display import visible_json
+from tools.redact import redact
 
 if TYPE_CHECKING:
     from agent.session import Session
+
+
+NO_HOST = "-"
+"""In place of a host: only the log on standard input is judged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,40 +51,118 @@ class AskOptions(OpenOptions):
 
 def run(options: AskOptions) -> None:
     """Investigate, print, and leave with the exit code of the outcome."""
-    code = asyncio.run(_run(options))
+    asking = Asking(options)
+    try:
+        code = asyncio.run(asking.run())
+    except LeadlineError as error:
+        if options.output != "text":
+            print_result(asking.ended_by(error))
+        raise
     if code is not ExitCode.DONE:
         raise SystemExit(int(code))
 
 
-async def _run(options: AskOptions) -> ExitCode:
-    if not options.symptom and options.resume is None:
-        if " " in options.host:
-            raise UsageError(
-                f"{options.host!r} is no host; the host comes first",
-                do=f'for example: leadline ask local "{options.host}"',
-            )
-        raise UsageError("say what is wrong", do='for example: leadline ask HOST "decode is slow: 24 tok/s"')
-    settings = settings_of(options)
-    _check_approve(options, settings)
-    show = _view(options)
-    async with AsyncExitStack() as stack:
-        session = await _open(options, settings, stack)
-        stack.push_async_callback(session.close)
-        _handle_signals(session)
-        show(session.events[-1])  # who and what; a resumed one says so
+class Asking:
+    """Drive one investigation from the command line."""
+
+    def __init__(self, options: AskOptions) -> None:
+        self.options = options
+        self.session: Session | None = None
+
+    async def run(self) -> ExitCode:
+        """Investigate; return the code to leave with."""
+        options = self.options
+        log = _given(options)
+        settings = settings_of(options)
+        _check_approve(options, settings)
+        async with AsyncExitStack() as stack:
+            session = self.session = await _open(options, settings, stack)
+            stack.push_async_callback(session.close)
+            _handle_signals(session)
+            if log is not None:
+                _hand_over(options, session, log)
+            await self._drive(session)
+            code = _finish(options, session)
+            if session.ended is not None:
+                give_back(session.folder, settings)
+            return code
+
+    async def _drive(self, session: Session) -> None:
+        options = self.options
+        view = _view(options)
+        failed: list[Failed] = []
+
+        def show(event: Live) -> None:
+            if isinstance(event, Failed) and options.output == "text":
+                failed.append(event)  # what made it fail is raised as well, and told once
+            else:
+                view(event)
+
+        show(session.events[0] if options.resume is None else session.events[-1])
         try:
             async for event in session.ask(None):
                 show(event)
             while (events := await decide(session, unattended=options.approve)) is not None:
                 async for event in events:
                     show(event)
+        except LeadlineError as error:
+            failed.clear()
+            error.args = (f"{error}; nothing gathered is lost, {_go_on(options, session)}",)
+            raise
         except asyncio.CancelledError:
             sys.stderr.write(f"\ninterrupted; what was gathered is kept; {_go_on(options, session)}\n")
+            if options.output != "text":
+                print_result(result_of(session, ExitCode.INTERRUPTED, [], why="interrupted"))
             raise
-        code = _finish(options, session)
-        if session.ended is not None:
-            give_back(session.folder, settings)
-        return code
+        finally:
+            for one in failed:
+                view(one)
+
+    def ended_by(self, error: LeadlineError) -> dict[str, Any]:
+        """Return the object for what an error ended."""
+        why = redact(str(error).encode("utf-8", "replace")).decode("utf-8", "replace")
+        if self.session is None:
+            return nothing_began(error.exit_code, why)
+        return result_of(self.session, error.exit_code, [], stopped="error", why=why)
+
+
+def _given(options: AskOptions) -> Log | None:
+    """Return the log on standard input, if one is given; raise `UsageError` for what cannot be asked."""
+    if options.resume is not None:
+        return None
+    if not options.symptom:
+        if " " in options.host:
+            raise UsageError(
+                f"{options.host!r} is no host; the host comes first",
+                do=f'for example: leadline ask local "{options.host}"',
+            )
+        raise UsageError("say what is wrong", do='for example: leadline ask HOST "decode is slow: 24 tok/s"')
+    alone = options.host == NO_HOST
+    if alone and options.mode != "read-only":
+        raise UsageError(f"mode {options.mode} needs a host", do="name one in place of the -")
+    log = read_log(_progress(options)) if may_hold_a_log() else None
+    if alone and log is None:
+        raise UsageError(
+            "no log comes on standard input",
+            do='for example: journalctl -u sglang | leadline ask - "why did it die"',
+        )
+    return log
+
+
+def _hand_over(options: AskOptions, session: Session, log: Log) -> None:
+    """Give the log to the session, and say what can be told from it where there is no host."""
+    if options.host == NO_HOST:
+        from prompts.render import render
+
+        session.work.transcript.append(SystemNote(turn=0, text=render("note_log_only")))
+        if not options.quiet:
+            say("no host: only the log is judged, not what runs, with which flags, by which source")
+    ref = give(session.work, log.captured, log.why_cut)
+    cut = "" if ref.complete else "; not all of it: its head and its tail, or what came by then"
+    if not options.quiet:
+        if session.work.model.name == PLAYBOOK and options.host != NO_HOST:
+            say("the built-in playbooks use it where no engine runs; a language model always (--model)")
+        say(f"the log on standard input is {ref.handle}: {log.captured.total:,} bytes, secrets masked{cut}")
 
 
 def _check_approve(options: AskOptions, settings: Settings) -> None:
@@ -95,6 +180,8 @@ def _check_approve(options: AskOptions, settings: Settings) -> None:
 async def _open(options: AskOptions, settings: Settings, stack: AsyncExitStack) -> Session:
     # The model is chosen first: a wrong one is told before a host is started or reached.
     model_of(settings)
+    if options.host == NO_HOST and options.resume is None:
+        return start(options, settings, {}, options.symptom)
     hosts = await open_hosts(options, settings, stack, _progress(options))
     if options.resume is not None:
         return resume(options.resume, settings, hosts)
@@ -139,32 +226,36 @@ def _finish(options: AskOptions, session: Session) -> ExitCode:
     ended = session.ended
     if ended is None and session.waiting is not None:
         again = f"leadline ask {options.host} --resume {session.thread}"
+        why = f"an approval of {session.waiting.change} is needed; answer it at a terminal: {again}"
         sys.stderr.write(
-            f"an approval of {session.waiting.change} is needed; answer it at a terminal: {again}\n"
-            f"or decide with `leadline approvals show {session.approval_id}`, then run the same\n"
+            f"{why}\nor decide with `leadline approvals show {session.approval_id}`, then run the same\n"
         )
-        return ExitCode.APPROVAL_NEEDED
+        return _stopped(options, session, files, ExitCode.APPROVAL_NEEDED, "approval_needed", why)
     if ended is None:
-        sys.stderr.write(f"stopped; {_go_on(options, session)}\n")
-        return ExitCode.TERMINATED
-    conclusion = conclusion_of(session)
-    _print_result(options, session, ended, conclusion, files)
-    problem = ended.outcome in ("diagnosed", "needs_person")
-    if session.exit_code is ExitCode.DONE and options.exit_code and problem:
-        return ExitCode.PROBLEM_FOUND
-    return session.exit_code
+        why = f"stopped; {_go_on(options, session)}"
+        sys.stderr.write(f"{why}\n")
+        return _stopped(options, session, files, ExitCode.TERMINATED, "stopped", why)
+    code = session.exit_code
+    if code is ExitCode.DONE and options.exit_code and ended.outcome in ("diagnosed", "needs_person"):
+        code = ExitCode.PROBLEM_FOUND
+    if options.output != "text":
+        print_result(result_of(session, code, files))
+        return code
+    text = answer_of(session, ended, files)
+    sys.stdout.write(wrapped(text, shutil.get_terminal_size().columns) if sys.stdout.isatty() else text)
+    return code
+
+
+def _stopped(
+    options: AskOptions, session: Session, files: list[str], code: ExitCode, how: Stopped, why: str
+) -> ExitCode:
+    if options.output != "text":
+        print_result(result_of(session, code, files, stopped=how, why=why))
+    return code
 
 
 def _go_on(options: AskOptions, session: Session) -> str:
     return f"go on with: leadline ask {options.host} --resume {session.thread}"
-
-
-def conclusion_of(session: Session) -> Conclusion | None:
-    """Return the last conclusion that the verifier let pass."""
-    from agent.events import ConclusionChecked
-
-    found = [event for event in session.events if isinstance(event, ConclusionChecked) and event.accepted]
-    return found[-1].conclusion if found else None
 
 
 def _changes(session: Session) -> list[Change]:
@@ -181,29 +272,3 @@ def answer_of(session: Session, ended: Ended, files: list[str]) -> str:
 
     plain = Conclusion(outcome=ended.outcome, summary=ended.summary, claims=[])
     return answer(conclusion_of(session) or plain, files, _changes(session))
-
-
-def _print_result(
-    options: AskOptions, session: Session, ended: Ended, conclusion: Conclusion | None, files: list[str]
-) -> None:
-    if options.output == "text":
-        text = answer_of(session, ended, files)
-        if sys.stdout.isatty():
-            text = wrapped(text, shutil.get_terminal_size().columns)
-        sys.stdout.write(text)
-        return
-    started = session.events[0]
-    assert isinstance(started, Started)
-    result: dict[str, Any] = {
-        "schema_version": 1,
-        "type": "result",
-        "subtype": ended.outcome,
-        "is_error": session.exit_code not in (ExitCode.DONE, ExitCode.PROBLEM_FOUND),
-        "result": ended.summary,
-        "session_id": session.thread,
-        "num_turns": max(event.turn for event in session.events),
-        "duration_ms": round((ended.at - started.at).total_seconds() * 1000),
-        "conclusion": conclusion.model_dump(mode="json") if conclusion else None,
-        "files": files,
-    }
-    sys.stdout.write(visible_json(json.dumps(result, ensure_ascii=False)) + "\n")

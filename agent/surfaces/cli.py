@@ -64,8 +64,11 @@ app.add_typer(audit, name="audit")
 @app.callback()
 def root(
     version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False,
+    print_: Annotated[
+        bool, typer.Option("--print", "-p", help="In place of a command: the same as `leadline ask`.")
+    ] = False,
 ) -> None:
-    """Carry the options of all commands; ``--version`` alone is answered before any of this is loaded."""
+    """Carry the options of all commands; those alone are answered before any of this is loaded."""
     if version:
         typer.echo(f"leadline {agent.__version__}")
         raise typer.Exit

@@ -26,6 +26,8 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:
         sys.stdout.write(f"leadline {agent.__version__}\n")
         return
+    if sys.argv[1:2] in (["-p"], ["--print"]):
+        sys.argv[1] = "ask"
     from agent.errors import ExitCode, LeadlineError
     from agent.surfaces.cli import app
 
