@@ -50,10 +50,14 @@ async def linked(machine: SystemdHost, user: str = "leadline") -> AsyncIterator[
         await link.close()
 
 
-def account(machine: SystemdHost, units: Sequence[str], settings: Sequence[str]) -> Account:
+def account(
+    machine: SystemdHost, units: Sequence[str], settings: Sequence[str], ports: Sequence[int]
+) -> Account:
     """Return the account that these tests make."""
     key = (machine.keys / "authorized_keys").read_text().strip()
-    return Account(machine.target().name, units=tuple(units), settings=tuple(settings), key=key)
+    return Account(
+        machine.target().name, units=tuple(units), settings=tuple(settings), key=key, ports=tuple(ports)
+    )
 
 
 async def set_up(machine: SystemdHost, wanted: Account) -> Result:

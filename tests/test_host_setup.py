@@ -51,7 +51,7 @@ def test_the_commands_are_whole_and_hold_the_files_that_are_compared() -> None:
 def test_nothing_is_allowed_that_was_not_named() -> None:
     assert json.loads(allow_file(Account("x"))) == {"units": {}}
     assert json.loads(allow_file(Account("x", units=("a.service",)))) == {
-        "units": {"a.service": {"environment": {}, "flags": {}}}
+        "units": {"a.service": {"environment": {}, "flags": {}, "ports": []}}
     }
     rule = sudoers(Account("x"), patterns=True)
     assert "journal" not in rule and "*" not in rule and "ALL=(root) NOPASSWD: LEADLINE" in rule
@@ -80,6 +80,7 @@ def test_the_key_opens_no_more_than_commands() -> None:
         {"units": ("a.service",), "settings": ("--x y",)},
         {"units": ("a.service",), "settings": ("x",)},
         {"settings": ("--x",)},
+        {"settings": ("--x",), "units": ("a.service",)},
         {"key": "ssh-ed25519"},
         {"key": f'command="id" {KEY}'},
         {"key": f"{KEY}\nssh-rsa AAAA"},
@@ -88,6 +89,13 @@ def test_the_key_opens_no_more_than_commands() -> None:
 def test_what_cannot_be_written_as_it_is_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ToolError):
         script(Account("x", **wrong))
+
+
+def test_nothing_of_the_account_runs_on_the_terminal_of_root() -> None:
+    """What holds a terminal can be made to type into it; the account's shells get sessions of their own."""
+    calls = re.findall(r"(?m)^.*\bsu -s .*$", script(WANTED))
+    assert len(calls) == 2 and all("setsid -w su -s " in line for line in calls)
+    assert " setsid " in script(WANTED).partition("for program in")[2].partition("; do")[0]
 
 
 def said(**more: list[str]) -> dict[str, list[str]]:
@@ -102,7 +110,7 @@ def said(**more: list[str]) -> dict[str, list[str]]:
         "systemd": ["yes"],
         "file": [f"root 755 0 {HELPER}"],
         "version": [helper_version()],
-        "allowed": [json.dumps({"a.service": {"flags": {"--x": ".*"}, "environment": {}}})],
+        "allowed": [json.dumps({"a.service": {"flags": {"--x": ".*"}, "environment": {}, "ports": [1]}})],
         "journal": ["own"],
         "rule": [f"(root) NOPASSWD: {HELPER} ^version$"],
         "end": ["yes"],
@@ -137,6 +145,11 @@ def test_a_good_account_has_nothing_to_put_right() -> None:
         ({"version": ["leadline-svc 1 0 0 0"]}, "helper", "another version"),
         ({"file": [f"root 777 0 {HELPER}"]}, "helper", "must be root's alone"),
         ({"file": [f"me 755 0 {HELPER}"]}, "helper", "must be root's alone"),
+        (
+            {"allowed": [json.dumps({"a.service": {"flags": {"--x": ".*"}, "environment": {}}})]},
+            "helper",
+            "names no port",
+        ),
         ({"refuses": ["/etc/leadline/allow.json: no"]}, "helper", "/etc/leadline/allow.json: no"),
     ],
 )

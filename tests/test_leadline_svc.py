@@ -39,6 +39,7 @@ MAY = {
     UNIT: {
         "flags": {"--start-s": "[0-9.]+", "--chunk": ".*", "--label": ".*"},
         "environment": {"NCCL_DEBUG": ".*"},
+        "ports": [30000, 8000],
     }
 }
 
@@ -309,6 +310,59 @@ def test_what_is_not_allowed_is_named() -> None:
     assert "vllm.service is not in /etc/leadline/allow.json" in refusal(other.canonical())
 
 
+def test_a_change_is_verified_where_the_unit_serves_and_for_long_enough() -> None:
+    """Another port may answer for a broken server, or be told things by root."""
+    assert checked(plan_of(port=8000).canonical())
+    assert "port 22 of sglang.service is not in /etc/leadline/allow.json" in refusal(
+        plan_of(port=22).canonical()
+    )
+    checked(plan_of(port=22).canonical(), begins=False)  # the way back is not held up by an edit of the file
+    for name in ("readiness_s", "rollback_after_s"):
+        short = plan_of().model_copy(update={name: 9.9})
+        assert f"{name} of the plan is not 10 to 10800" in refusal(short.canonical())
+
+
+def test_what_root_began_itself_is_roots_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SVC, "BASE", str(tmp_path))
+    monkeypatch.setattr(SVC, "trusted", lambda path: json.dumps({"units": {UNIT: {}}}).encode())
+    entered: list[str] = []
+
+    def enter(verb: str, plan_id: str, rest: list[str]) -> int:
+        entered.append(verb)
+        return 0
+
+    monkeypatch.setattr(SVC, "enter", enter)
+    header = checked(plan_of().canonical())
+    for name, head in (("ours", header), ("roots", program(plan_of()))):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "transaction.sh").write_bytes(head)
+        (tmp_path / name / "plan.json").write_bytes(plan_of().canonical())
+    for verb in ("order", "confirm", "extend", "withdraw", "forget", "release", "status"):
+        assert SVC.go_on(verb, "ours") == 0
+        if verb == "status":
+            assert SVC.go_on(verb, "roots") == 0
+            continue
+        with pytest.raises(SVC.Refused, match="begun by root itself"):
+            SVC.go_on(verb, "roots")
+    assert entered.count("confirm") == 1 and SVC.go_on("withdraw", "never-begun") == 0
+
+
+@pytest.mark.parametrize("name", ["a.service", "sglang@1.service", "9-x_y.service"])
+def test_the_name_of_a_unit_on_the_bus(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[str]] = []
+
+    def output(words: list[str]) -> bytes:
+        asked.append(words)
+        return b'a(sasbttttuii) 1 "/bin/x" 1 "/bin/x" false 0 0 0 0 0 0 0'
+
+    monkeypatch.setattr(SVC, "output", output)
+    SVC.launch_of(name)
+    wanted = "".join(
+        s if s.isalnum() and (at or not s.isdigit()) else f"_{ord(s):02x}" for at, s in enumerate(name)
+    )
+    assert asked[0][4] == f"/org/freedesktop/systemd1/unit/{wanted}"
+
+
 def test_time_is_the_hosts() -> None:
     plan = plan_of()
     assert "expired by this host's clock" in refusal(plan.canonical(), now=time.time() + 1801)
@@ -338,8 +392,17 @@ def test_taking_back_needs_the_unit_and_the_place() -> None:
     assert f"dropin='/etc/systemd/system/{UNIT}.d/90-leadline-{ID}.conf'" in header
     first = "20260130t101500-0f0f0f"
     path = f"/etc/systemd/system/{UNIT}.d/90-leadline-{first}.conf"
-    undo = plan_of(undoes=first, dropin_path=path)
+    text = launch_edit.exec_start_dropin("", ARGV)
+    undo = plan_of(undoes=first, dropin_path=path, dropin_text=text, from_value="0.3", to_value=None)
     assert f"undoes='{first}'" in checked(undo.canonical()).decode()
+    other = undo.model_copy(update={"setting": "--tp"})
+    assert "'--tp' of this unit is not in" in refusal(other.canonical())
+    other = undo.model_copy(update={"dropin_text": launch_edit.exec_start_dropin("", [*ARGV, "--x"])})
+    assert "not what the setting and its value give" in refusal(other.canonical())
+    fields = {"undoes": first, "dropin_path": path}
+    variable = plan_of("NCCL_DEBUG", "INFO", **fields, from_value="INFO")
+    checked(variable.canonical())
+    assert "its value give" in refusal(variable.model_copy(update={"from_value": "WARN"}).canonical())
     assert "would not be" in refusal(plan_of(undoes=first).canonical())
     assert "undoes of the plan" in refusal(plan_of(undoes="../x", dropin_path=path).canonical())
 
@@ -381,6 +444,11 @@ def test_launch_line_as_busctl_prints_it() -> None:
         '{"units": {"a.service": {"environment": {"LD_PRELOAD": ".*"}}}}',
         '{"units": {"a.service": {"environment": {"PYTHONPATH": ".*"}}}}',
         '{"units": {"a.service": {"other": {}}}}',
+        '{"units": {"a.service": {"ports": 30000}}}',
+        '{"units": {"a.service": {"ports": ["30000"]}}}',
+        '{"units": {"a.service": {"ports": [true]}}}',
+        '{"units": {"a.service": {"ports": [0]}}}',
+        '{"units": {"a.service": {"ports": [70000]}}}',
         '{"units": {"a.service": {}, "a.service": {}}}',
     ],
 )
@@ -390,7 +458,9 @@ def test_a_mistake_in_the_allow_file_refuses_everything(text: str) -> None:
 
 
 def test_an_allow_file_without_settings_allows_none() -> None:
-    assert SVC.allowed(b'{"units": {"a.service": {}}}') == {"a.service": {"flags": {}, "environment": {}}}
+    assert SVC.allowed(b'{"units": {"a.service": {}}}') == {
+        "a.service": {"flags": {}, "environment": {}, "ports": []}
+    }
 
 
 WRONG = (
@@ -446,5 +516,5 @@ def test_it_stays_small_old_and_alone() -> None:
     assert names <= set(sys.stdlib_module_names) and not any(
         isinstance(node, ast.ImportFrom) for node in ast.walk(tree)
     )
-    assert len(text.splitlines()) < 420
+    assert len(text.splitlines()) < 430
     assert "shell=True" not in text and "eval(" not in text and text.startswith("#!/usr/bin/python3 -IS\n")

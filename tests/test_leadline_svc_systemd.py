@@ -39,7 +39,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SystemdHost]:
     units = {f"{name}.service": account_host.UNIT.format(name=name, port=PORTS[name]) for name in NAMES}
     try:
         with nspawn_host.booted(tmp_path_factory.mktemp("account"), units, account_host.files()) as up:
-            wanted = account_host.account(up, ALLOWED, SETTINGS)
+            wanted = account_host.account(up, ALLOWED, SETTINGS, [*PORTS.values()])
             done = asyncio.run(account_host.set_up(up, wanted))
             assert done.ok, said(done)
             assert "done: leadline may call /usr/local/sbin/leadline-svc and nothing else" in said(done)
@@ -100,6 +100,32 @@ async def test_a_change_is_applied_kept_and_undone(host: Host, root: Host) -> No
     assert (await service.confirm(host, undo)).outcome == "confirmed"
     assert re.sub(r"\s+drwx.*\.d\n", "", await look(root, "kept.service")) == before
     assert await answers(host, PORTS["kept"])
+
+
+async def test_a_change_that_root_began_is_roots_to_keep(host: Host, root: Host) -> None:
+    before = await look(root, "old.service")
+    plan = await plan_of(root, change("old.service", "--start-s", None, "0.3"), PORTS["old"], 60.0)
+    assert (await service.apply(root, plan, plan.digest(), lambda line: None)).outcome == "applied"
+    try:
+        for words in (["confirm"], ["extend", "100"], ["order"], ["withdraw"], ["release"], ["forget"]):
+            found = await svc(host, words[0], plan.id, *words[1:])
+            assert (found.exit_code, "begun by root itself" in said(found)) == (3, True), words
+        assert b"state=applied" in (await svc(host, "status", plan.id)).stdout.data
+    finally:
+        assert (await service.roll_back(root, plan)).outcome == "rolled_back"
+    assert await look(root, "old.service") == before
+
+
+async def test_a_unit_that_root_alone_may_read_is_not_shown(host: Host, root: Host) -> None:
+    folder = "/etc/systemd/system/old.service.d"
+    make = f"umask 077; mkdir {folder}; echo '[Service]\nEnvironment=X=topsecret' >{folder}/1.conf"
+    assert (await root.exec(["sh", "-c", f"{make}; systemctl daemon-reload"])).ok
+    try:
+        found = await svc(host, "cat-unit", "old.service")
+        assert found.exit_code == 3 and "1.conf may be read by root alone" in said(found)
+        assert "topsecret" not in said(found)
+    finally:
+        assert (await root.exec(["sh", "-c", f"rm -r {folder}; systemctl daemon-reload"])).ok
 
 
 async def test_a_variable_is_taken_back_by_the_timer_or_on_request(host: Host, root: Host) -> None:

@@ -19,6 +19,9 @@ Kind = Literal["root", "helper", "sudo", "plain"]
 Status = Literal["ok", "note", "missing", "broken", "excess"]
 """``broken`` and ``excess`` are problems; ``missing`` leaves something out that an account may do without."""
 
+Allowed = dict[str, dict[str, dict[str, str] | list[int]]]
+"""The allow file: by unit patterns of values for flags and variables, and the ports it serves on."""
+
 _GROUPS = {
     "sudo": "its members become root",
     "wheel": "its members become root",
@@ -68,7 +71,7 @@ class AccountReport(BaseModel):
     user: str
     kind: Kind
     helper: Literal["none", "ours", "another version", "unusable"]
-    allowed: dict[str, dict[str, dict[str, str]]] = Field(default_factory=dict)
+    allowed: Allowed = Field(default_factory=dict)
     findings: list[Finding]
 
     @property
@@ -122,7 +125,7 @@ def _helper(said: dict[str, list[str]]) -> Literal["none", "ours", "another vers
     return "ours" if said["version"] == [helper_version()] else "another version"
 
 
-def _allowed(said: dict[str, list[str]]) -> dict[str, dict[str, dict[str, str]]]:
+def _allowed(said: dict[str, list[str]]) -> Allowed:
     try:
         found = json.loads((said.get("allowed") or ["{}"])[0])
     except ValueError:
@@ -176,17 +179,21 @@ def _of_helper(said: dict[str, list[str]], helper: str) -> Iterator[Finding]:
         )
 
 
-def _of_allow(
-    said: dict[str, list[str]], allowed: dict[str, dict[str, dict[str, str]]], helper: str
-) -> Iterator[Finding]:
+def _of_allow(said: dict[str, list[str]], allowed: Allowed, helper: str) -> Iterator[Finding]:
     if helper not in ("ours", "another version"):
         return
     if "refuses" in said:
         yield Finding(status="broken", what=said["refuses"][0], do="put the allow file right as root")
         return
     for unit, may in allowed.items():
-        names = sorted([*may.get("flags", {}), *may.get("environment", {})])
+        names = sorted(str(name) for kind, known in may.items() if kind != "ports" for name in known)
         yield Finding(status="ok", what=f"{unit}: may change {', '.join(names) or 'nothing'}")
+        if names and not may.get("ports"):
+            yield Finding(
+                status="broken",
+                what=f"{unit}: the allow file names no port, so every change of it is refused",
+                do='add "ports": [30000], where it serves, as root',
+            )
     if not allowed:
         yield Finding(
             status="missing",

@@ -35,7 +35,7 @@ class Account:
     key: str = ""
     """The public key that may log in."""
     ports: tuple[int, ...] = ()
-    """Ports of servers there that may be reached through the connection."""
+    """Ports that the units serve on: changes are verified there, and the connection may reach them."""
 
 
 def check(account: Account) -> None:
@@ -52,6 +52,8 @@ def check(account: Account) -> None:
             raise ToolError(f"{setting!r} is neither a flag (--x) nor the NAME of an environment variable")
     if account.settings and not account.units:
         raise ToolError("settings are allowed unit by unit; name the units as well")
+    if account.settings and not account.ports:
+        raise ToolError("name the ports that the units serve on (--ports 30000): a change is verified there")
     if account.key and not _KEY.fullmatch(account.key):
         raise ToolError("the key is not the one line of a public key file, such as id_ed25519.pub")
 
@@ -64,7 +66,8 @@ def allow_file(account: Account) -> str:
     """Return the allow file: per unit the flags and variables that may change, and patterns of values."""
     flags = {name: _VALUE for name in account.settings if name.startswith("--")}
     names = {name: ".*" for name in account.settings if not name.startswith("--")}
-    units = {unit: {"flags": flags, "environment": names} for unit in account.units}
+    one = {"flags": flags, "environment": names, "ports": list(account.ports)}
+    units = dict.fromkeys(account.units, one)
     return json.dumps({"units": units}, indent=2, sort_keys=True) + "\n"
 
 
@@ -124,8 +127,9 @@ def _installed(path: str, mode: str, source: Path) -> str:
 
 def _allowing(account: Account) -> str:
     text = allow_file(account)
-    return f"""# 4. What may be changed: per unit the flags and variables, each with a pattern that
-#    the whole value must match. Narrow the patterns, such as "[0-9]+"; what it names may restart the service.
+    return f"""# 4. What may be changed: per unit the ports it serves on, where a change is verified, and the
+#    flags and variables, each with a pattern that the whole value must match. Narrow the patterns,
+#    such as "[0-9]+"; what it names may restart the service.
 mkdir -p -m 0755 /etc/leadline
 if [ -e {ALLOW} ]; then
     echo "{ALLOW} stands already and is kept as it is"
@@ -158,9 +162,10 @@ def _login(account: Account) -> str:
     if not account.key:
         place = f"~{account.user}/.ssh/authorized_keys"
         return f"{head}#    No key was given (--key FILE.pub): put it after `restrict ` into {place}\n"
-    # The account owns that folder and may put links there: it writes itself, no link is followed as root.
+    # The account owns that folder and may put links there: it writes itself, no link is followed as root, and
+    # it does so in a session of its own, so that nothing of it can type into root's terminal.
     return f"""{head}line={shlex.quote(authorized_key(account))}
-su -s /bin/sh {account.user} -c 'umask 077; cd && mkdir -p .ssh && {{
+setsid -w su -s /bin/sh {account.user} -c 'umask 077; cd && mkdir -p .ssh && {{
     grep -qxF -- "$1" .ssh/authorized_keys 2>/dev/null || printf "%s\\n" "$1" >>.ssh/authorized_keys; }}' \\
     sh "$line" </dev/null
 """
@@ -174,7 +179,7 @@ umask 022
 [ "$(id -u)" = 0 ] || {{ echo "run this as root" >&2; exit 1; }}
 
 # 1. What the program needs: systemd, sudo, and Python 3.6 or later at /usr/bin/python3.
-for program in sudo visudo systemctl systemd-run busctl journalctl flock sha256sum useradd; do
+for program in sudo visudo systemctl systemd-run busctl journalctl flock sha256sum setsid useradd; do
     command -v "$program" >/dev/null || {{ echo "$program is missing on this host" >&2; exit 1; }}
 done
 /usr/bin/python3 -IS -c 'import json, subprocess, sys; sys.exit(sys.version_info < (3, 6))' || {{
@@ -198,7 +203,8 @@ put() {{ # PATH MODE SHA256: write standard input there
 mkdir -p -m 0755 /usr/local/lib/leadline
 """
 _LAST = """# 7. Whether it works, as that account.
-said=$(su -s /bin/sh {user} -c 'sudo -n {helper} version || echo version | sudo -n {helper}' </dev/null)
+said=$(setsid -w su -s /bin/sh {user} -c \
+    'sudo -n {helper} version || echo version | sudo -n {helper}' </dev/null)
 [ "$said" = {version} ] || {{ echo "the program does not answer as it should: $said" >&2; exit 1; }}
 echo "done: {user} may call {helper} and nothing else"
 """
