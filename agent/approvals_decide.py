@@ -153,7 +153,9 @@ def _answered(record: ApprovalRecord) -> str:
 def _clean(settings: Settings, reason: str) -> str:
     from agent.own_secrets import masking
 
-    told = masking(settings)(printable(" ".join(reason.split())).encode()).decode("utf-8", "replace")
+    # Masked before the lines are joined: some secrets are told by the line that they stand in.
+    told = masking(settings)(reason.encode("utf-8", "replace")).decode("utf-8", "replace")
+    told = printable(" ".join(told.split()))
     return told if len(told) <= REASON_CHARS else told[:REASON_CHARS] + " [cut]"
 
 

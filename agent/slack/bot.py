@@ -125,6 +125,8 @@ class Bot:
         if refused is not None:
             await self._refuse(spoken, person, refused)
             return
+        # From here on a secret that somebody wrote is neither kept nor told to a model.
+        spoken = replace(spoken, text=self.desk.door.clean.exact(spoken.text))
         talk = self.talks.get(spoken.place)
         if talk is not None and talk.live and word(spoken.text) == "stop":
             await talk.stop(person)  # waits behind nothing

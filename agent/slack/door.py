@@ -71,7 +71,7 @@ class Door:
 
     async def stream(self, method: str, place: Place, **arguments: Any) -> str:
         """Start, extend or stop a streamed message; its text is Markdown, escaped already."""
-        top = {"thread_ts": place.ts} if method == "chat.startStream" else {}
+        top = {"thread_ts": place.ts, **QUIET} if method == "chat.startStream" else {}
         shown = self._masked({"channel": place.channel, **top, **arguments})
         return str((await self.call(method, **shown)).get("ts") or "")
 
