@@ -21,7 +21,7 @@ LONG = (turn(HYPOTHESIS), turn(call("look", text="one", wait_s=60)), turn(EVIDEN
 
 
 def language_model(root: Path, slack: FakeSlack, **more: Any) -> Any:
-    """Return settings that name a language model, which hears what is said; the opener has a script instead."""
+    """Return settings that name a language model, which hears people; the opener has a script."""
     named = {"model": "some-model", "base_url": "http://127.0.0.1:9/v1"}
     return settings_for(root, slack, more=named, **more)
 

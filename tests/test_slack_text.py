@@ -153,3 +153,12 @@ async def test_a_channel_that_is_gone_is_tried_no_more(tmp_path: Path) -> None:
         slack.faults.errors("chat.startStream", "not_in_channel", times=9)
         posts = await grown(tmp_path, slack, ["one", "two", "three"])
         assert posts == [] and len(slack.called("chat.startStream")) == 1
+
+
+async def test_what_would_take_many_messages_goes_into_a_file(tmp_path: Path) -> None:
+    async with FakeSlack() as slack:
+        door = await door_of(slack, tmp_path)
+        await door.say(HERE, "\n".join(f"{number} &lt; {number + 1}" for number in range(4000)))
+        texts = [post["text"] for post in slack.posts("C0OPS", "1.0")]
+        assert len(texts) == 2 and texts[1].startswith("0 &lt; 1")
+        assert b"3999 < 4000" in next(iter(slack.world.uploads.values())).data

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import html
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +19,10 @@ Block = dict[str, Any]
 
 QUIET: Final = {"unfurl_links": False, "unfurl_media": False}
 """Let Slack fetch nothing that stands in a message: a preview carries its address to who runs the host."""
+
+
+MOST_MESSAGES: Final = 5
+"""Text that would take more messages goes into a file, below its beginning."""
 
 
 class Door:
@@ -56,6 +61,9 @@ class Door:
         """
         ts = ""
         pieces = split(text)
+        if len(pieces) > MOST_MESSAGES:
+            await self.upload(place, "message.txt", html.unescape(text).encode())
+            pieces = [f"{pieces[0]}\n(The whole of it is in the file above.)"]
         for number, piece in enumerate(pieces, 1):
             shown = {"blocks": list(blocks)} if blocks and number == len(pieces) else {}
             ts = await self._post("chat.postMessage", place, text=piece, **shown)

@@ -59,11 +59,13 @@ class Growing:
         self._said = ""
         """Of the model's turn, as it came."""
         self._said_lines = 0
+        self._more_said = False
         self._due: asyncio.Task[None] | None = None
         self._gone = False
 
     def line(self, text: str, *, bold: bool = False) -> None:
         """Add a line."""
+        self._take_lines(whole=False)
         self._waiting.append(Line(self._door.clean.line(text), bold))
         self._soon()
 
@@ -94,6 +96,10 @@ class Growing:
         await self._finish()
 
     def _take_lines(self, *, whole: bool) -> None:
+        """Take over whole lines of what the model says; all of it is masked anew, so not at every piece."""
+        if not (self._more_said or whole):
+            return
+        self._more_said = False
         rows = self._door.clean.plain(self._said).split("\n")
         if not whole:
             rows = rows[:-1]
@@ -113,7 +119,8 @@ class Growing:
         # A first line is shown at once; what comes right behind it waits.
         if self._ts:
             await asyncio.sleep(self._every_s)
-        while self._waiting and not self._gone:
+        while (self._waiting or self._more_said) and not self._gone:
+            self._take_lines(whole=False)
             await self._flush()
             await asyncio.sleep(self._every_s)
 
