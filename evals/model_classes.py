@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,6 +11,7 @@ from typing import Any
 
 from evals.model_classes_read import Release
 from tools.interpreter.library.model_classes import FILE, PARTS, positions, sorted_versions
+from tools.interpreter.library.model_classes_file import pack
 
 
 def table(releases: Iterable[Release]) -> str:
@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--write", action="store_true", help=f"write {FILE.name}; else only say its size")
     options = parser.parse_args(argv)
-    data = gzip.compress(table(map(Release, options.transformers)).encode(), 9, mtime=0)
+    data = pack(table(map(Release, options.transformers)))
     if options.write:
         FILE.write_bytes(data)
     sys.stdout.write(f"{FILE.name}: {len(data)} bytes{'' if options.write else ' (not written)'}\n")

@@ -25,7 +25,7 @@ class OneFile:
     def paths(self) -> Sequence[str]:
         return ["m.py"]
 
-    def mentions(self, words: Sequence[str]) -> Mapping[str, bytes]:
+    def mentions(self, words: Sequence[str], scope: str = "") -> Mapping[str, bytes]:
         return {"m.py": self.text}
 
     def distribution(self, name: str) -> bytes | None:

@@ -26,7 +26,7 @@ class SmallTree:
     def paths(self) -> Sequence[str]:
         return sorted(self.files)
 
-    def mentions(self, words: Sequence[str]) -> Mapping[str, bytes]:
+    def mentions(self, words: Sequence[str], scope: str = "") -> Mapping[str, bytes]:
         self.asked.append(tuple(words))
         found = {path: self.read(path) or b"" for path in self.paths()}
         return {path: data for path, data in found.items() if any(w.encode() in data for w in words)}

@@ -106,17 +106,19 @@ def test_real_files_come_out_the_same(name: str, heads: bool) -> None:
     assert whole(module) == whole(parse(data))
 
 
-def test_parameters_are_there_where_heads_are_asked_for() -> None:
-    module = parse_outline(SOURCE, heads=True)
+def test_parameters_are_there_where_a_default_is_no_literal() -> None:
+    data = SOURCE.replace(b'x=")",', b'x=os.sep + ")",')
+    module = parse_outline(data, heads=True)
     runner = next(s for s in module.tree.body if isinstance(s, ast.ClassDef))
-    stub = next(s for s in runner.body if isinstance(s, ast.FunctionDef))
-    assert [ast.unparse(d) for d in stub.args.defaults] == ["')'"]
-    assert len(stub.body) == 1
+    stub, other = (s for s in runner.body if isinstance(s, ast.FunctionDef | ast.AsyncFunctionDef))
+    assert [ast.unparse(d) for d in stub.args.defaults] == ["os.sep + ')'"]
+    assert (module.is_bare(stub), module.is_bare(other)) == (False, True)
+    assert len(stub.body) == 1 and not other.args.args
     whole_one = module.whole(stub)
     assert isinstance(whole_one, ast.FunctionDef) and len(whole_one.body) == 3
     assert module.whole(stub) is whole_one and module.whole(whole_one) is whole_one
     read_each(module)
-    assert whole(module) == whole(parse(SOURCE))
+    assert whole(module) == whole(parse(data)) and not module.is_bare(other)
 
 
 def test_a_way_reads_the_function_it_leads_into_and_no_other() -> None:

@@ -22,6 +22,9 @@ _PLAIN_HEAD = re.compile(rb"""[^()\[\]{}:\#"'\n]*\([^()\[\]{}\#"'\n]*\)[^()\[\]{
 _HEAD_WORD = re.compile(
     rb"""[^()\[\]{}:\#"']+|\#[^\n]*|"(?:\\[^\n]|[^"\\\n])*"(?!")|'(?:\\[^\n]|[^'\\\n])*'(?!')|[()\[\]{}:]""",
 )
+_DEFAULT = re.compile(
+    rb"""[ \t]*=[ \t]*(?:None|True|False|-?\d[\d_.]*|"[^"\\\n]*"|'[^'\\\n]*')[ \t]*(?=[,)\n])""",
+)
 _SHORT = 5
 """Functions of fewer lines are not worth leaving out."""
 
@@ -35,6 +38,8 @@ class Piece:
     indent: int
     name: bytes
     text: bytes
+    bare: bool = True
+    """True when its parameters were left out too."""
 
     def source(self) -> bytes:
         """Return a file in which only this function stands, at its own lines."""
@@ -46,8 +51,8 @@ class Piece:
 def outlined(data: bytes, *, heads: bool = False) -> tuple[bytes, list[Piece]] | None:
     """Return a file with the bodies of its functions left out, and these; None when its text does not tell.
 
-    Every line keeps its number. Only functions within no other one are left out. With ``heads`` their
-    parameters stay, and so do functions whose head the text does not tell.
+    Every line keeps its number. Only functions within no other one are left out. With ``heads`` parameters
+    stay where a default is no plain literal, and so do functions whose head the text does not tell.
     """
     strings = _strings(data)
     if strings is None or _is_unusual(data):
@@ -65,10 +70,12 @@ def outlined(data: bytes, *, heads: bool = False) -> tuple[bytes, list[Piece]] |
         stop = _end_of_body(data, strings, found)
         text = data[start:stop]
         lines = text.count(b"\n")
-        head = _head(text) if heads else b"%sdef %s():" % (found[1], found[2])
-        if lines >= _SHORT and head:
+        head = _head(text) if heads else b""
+        bare = not heads or _is_plain(head)
+        if lines >= _SHORT and (bare or head):
             line += data.count(b"\n", place, start)
-            piece = Piece(line + 1, line + lines, len(found[1]), found[2], text)
+            piece = Piece(line + 1, line + lines, len(found[1]), found[2], text, bare)
+            head = b"%sdef %s():" % (found[1], found[2]) if bare else head
             kept += (data[place:start], head, b" ...", b"\n" * (lines - head.count(b"\n")))
             pieces.append(piece)
             place, line = stop, line + lines
@@ -92,6 +99,11 @@ def _head(text: bytes) -> bytes:
         elif first == b":" and not depth:
             return text[:place]
     return b""
+
+
+def _is_plain(head: bytes) -> bool:
+    """Tell whether a head is known, and every default in it a literal."""
+    return bool(head) and b"=" not in _DEFAULT.sub(b"", head)
 
 
 def _is_unusual(data: bytes) -> bool:

@@ -6,6 +6,7 @@ import ast
 import contextlib
 import gc
 import re
+import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ UNKNOWN: Final = _Missing()
 Span = tuple[int, int, int, int]
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _DEFS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_GRAFTING = threading.RLock()
 _LITERALS = (ast.Tuple, ast.List, ast.Set, ast.Dict, ast.UnaryOp, ast.BinOp)
 _BODIES = ("body", "orelse", "finalbody")
 _HOLDERS: Final = frozenset(
@@ -66,15 +68,27 @@ class Module:
 
     def read(self, line: int) -> None:
         """Put the function that holds a line into the tree; raise `SyntaxError` when it cannot be read."""
-        if self.unread:
-            place = bisect_right(self.unread, line, key=lambda piece: piece.first) - 1
-            if place >= 0 and line <= self.unread[place].last:
-                self._graft(self.unread[place])
+        if self.unread and (piece := self._piece(line)) is not None:
+            self._graft(piece)
+
+    def _piece(self, line: int) -> Piece | None:
+        """Return the unread function that holds a line."""
+        place = bisect_right(self.unread, line, key=lambda piece: piece.first) - 1
+        return self.unread[place] if place >= 0 and line <= self.unread[place].last else None
+
+    def is_bare(self, function: ast.AST) -> bool:
+        """Tell whether a function of the tree lacks even its parameters."""
+        piece = self._piece(getattr(function, "lineno", 0)) if self.unread else None
+        return piece is not None and piece.bare and id(function) not in self._stubs
 
     def whole(self, function: ast.AST) -> ast.AST:
         """Return a function of the tree with its body; raise `SyntaxError` like `read`."""
         if self.unread and id(function) not in self._stubs:
             self.read(getattr(function, "lineno", 0))
+        return self.as_read(function)
+
+    def as_read(self, function: ast.AST) -> ast.AST:
+        """Return a function of the tree with its body if that was read before."""
         return self._stubs.get(id(function), (function, function))[1]
 
     def read_where(self, word: re.Pattern[bytes], within: ast.stmt) -> None:
@@ -91,6 +105,11 @@ class Module:
             self.memo.clear()
 
     def _graft(self, piece: Piece) -> None:
+        with _GRAFTING:  # trees are shared by threads that follow the same file
+            if piece in self.unread:
+                self._put_in(piece)
+
+    def _put_in(self, piece: Piece) -> None:
         whole = _parsed(piece.source()).body[0]
         function = whole.body[0] if isinstance(whole, ast.If) else whole
         way = _way(self.tree, piece.first, piece.indent)
@@ -125,7 +144,7 @@ def parse(data: bytes) -> Module:
 def parse_outline(data: bytes, *, heads: bool = False) -> Module:
     """Parse a file without its functions, which `Module.read` adds; raise `SyntaxError` like `parse`.
 
-    With ``heads`` the parameters of functions are there, and only bodies are left out.
+    With ``heads`` the parameters of functions are there, but where every default is a literal.
     """
     found = outlined(data, heads=heads)
     if found is None:

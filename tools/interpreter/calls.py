@@ -224,26 +224,34 @@ class Calls(Statements):
         """Make a function where it is defined, decorated by what stands above it."""
         frame = self.frame
         lambda_ = isinstance(node, ast.Lambda)
+        source = frame.module.source
+        late = not lambda_ and source is not None and source.is_bare(node)
+        if source is not None and not lambda_:
+            node = cast(ast.FunctionDef, source.as_read(node))
         name = "<lambda>" if lambda_ else node.name  # type: ignore[union-attr]
         function: Any = Function(
             node,
             frame.module,
             frame,
-            tuple(self.evaluate(d) for d in node.args.defaults),
-            {
-                a.arg: self.evaluate(d)
-                for a, d in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
-                if d is not None
-            },
+            () if late else self._defaults(node),
+            {} if late else self._kw_defaults(node),
             name,
             f"{frame.function.qualname}.{name}" if frame.function is not None and frame.is_class else name,
             machine=self,  # type: ignore[arg-type]
+            late=late,
         )
         if lambda_:
             return function
         for decorator in reversed(node.decorator_list):  # type: ignore[union-attr]
             function = self.decorated(decorator, function)
         return function
+
+    def _defaults(self, node: Any) -> tuple[Any, ...]:
+        return tuple(self.evaluate(d) for d in node.args.defaults)
+
+    def _kw_defaults(self, node: Any) -> dict[str, Any]:
+        given = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+        return {argument.arg: self.evaluate(d) for argument, d in given if d is not None}
 
     def decorated(self, decorator: ast.expr, function: Any) -> Any:
         """Apply a decorator; one that is not followed leaves something unknown."""
@@ -269,8 +277,8 @@ class Calls(Statements):
             >= _SAME_FUNCTION
         ):
             return self.unfollowed(f"{function.name}, which calls itself", args, kwargs)
-        names = self.parameters(function, args, kwargs)
         node = self.read_body(function)
+        names = self.parameters(function, args, kwargs)
         body = _EMPTY if isinstance(node, ast.Lambda) else _body_of(node, function.module.source)
         frame = Frame(
             names,
@@ -288,13 +296,17 @@ class Calls(Statements):
         return self.in_frame(frame, lambda: self._body(node))
 
     def read_body(self, function: Function) -> Any:
-        """Return the statement of a function, its body read."""
+        """Return the statement of a function, its parameters and body read."""
         source = function.module.source
         if source is not None and not isinstance(function.node, ast.Lambda):
             try:
                 function.node = cast(ast.FunctionDef, source.whole(function.node))
             except SyntaxError:  # newer than this interpreter's: what remains of the file is followed
                 function.node = _readable(source.data, function.node)
+            if function.late:  # its defaults are literals
+                function.defaults = self._defaults(function.node)
+                function.kw_defaults = self._kw_defaults(function.node)
+                function.late = False
         return function.node
 
     def _body(self, node: Any) -> End:
@@ -396,6 +408,7 @@ class Calls(Statements):
         def run(inside: Callable[[Any], End]) -> End:
             ends: list[End] = []
             caller = self.frame
+            self.read_body(function)
             frame = Frame(
                 self.parameters(function, args, kwargs), function.module, function.closure, function
             )

@@ -191,6 +191,8 @@ class Function:
     owner: GuestClass | None = None
     machine: Machine = field(repr=False, default=None)  # type: ignore[assignment]
     attrs: dict[str, Any] = field(default_factory=dict)
+    late: bool = False
+    """True until its parameters are read (see `Calls.read_body`)."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Follow the function for native code that calls back."""

@@ -15,7 +15,8 @@ from typing import Final
 from tools.scopes import Module, Step, steps_to
 from tools.settings.trees import read_module
 
-_START = re.compile(rb"^(?P<indent>[ \t]*)(?P<word>class|async def|def|@)(?=[ \w])", re.MULTILINE)
+_START = re.compile(rb"\n(?P<indent>[ \t]*)(?P<word>class|async def|def|@)(?=[ \w])")
+_FIRST = re.compile(rb"(?P<indent>)(?P<word>class|async def|def|@)(?=[ \w])")
 _CLASS = re.compile(rb"class\s+\w+\s*(?:\([^()]*(?:\([^()]*\)[^()]*)*\))?\s*:")
 _WORD = re.compile(rb"[A-Za-z_]\w*")
 _PART = re.compile(rb"\w")
@@ -109,13 +110,19 @@ class Outline:
             before = bisect_right(self._line_starts, piece.owner) - 1
             gap = bisect_right(self._line_starts, piece.start) - 1 - before - header.group().count(b"\n")
             text = b"\n" * before + header.group() + b"\n" * gap + self.data[piece.start : end]
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                tree = ast.parse(text)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return self.whole()
-        return Module(self.data, self.lines, tree)
+        tree = _tree(text)
+        if tree is None and piece.owner is None and _CLASS.search(self.data, piece.start, end):
+            tree = _tree(text + b"\n    ...")  # a class of nothing but methods
+        return Module(self.data, self.lines, tree) if tree is not None else self.whole()
+
+
+def _tree(text: bytes) -> ast.Module | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
 
 
 @lru_cache(maxsize=2048)
@@ -130,7 +137,9 @@ def outline(data: bytes) -> Outline:
 def _pieces(data: bytes) -> Iterator[_Piece]:
     """Yield the pieces of a file: what leads up to the first function, then one per function or method."""
     yield _Piece(0, None)
-    marks = [(m.start("word"), len(m["indent"]), m["word"]) for m in _START.finditer(data)]
+    first = _FIRST.match(data)
+    found = [*([first] if first is not None else []), *_START.finditer(data)]
+    marks = [(m.start("word"), len(m["indent"]), m["word"]) for m in found]
     top = [index for index, (_, indent, _) in enumerate(marks) if indent == 0]
     decorated = False
     for place, index in enumerate(top):

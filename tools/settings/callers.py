@@ -143,7 +143,7 @@ class Callers:
         """Return the files of serving processes that hold each word."""
         files: dict[str, list[str]] = {word: [] for word in words}
         encoded = [(word, word.encode()) for word in sorted(words)]
-        for path, data in self._tree.mentions(sorted(words)).items():
+        for path, data in self._tree.mentions(sorted(words), self._profile.scope).items():
             if self._profile.serves(path):
                 for word, wanted in encoded:
                     if wanted in data:

@@ -33,9 +33,11 @@ _WRITERS: Final = (
 _REPLACES = re.compile(
     rb"replace\((?:self|\w*(?:args|config|cfg))\b|\b\w*(?:args|config|cfg)\.(?:_?replace|model_copy)\("
 )
-_PROVIDER = re.compile(rb"^[ \t]*@[^\n]*(?:register|override|provider|post_process)", re.MULTILINE)
+_PROVIDER = re.compile(rb"\n[ \t]*@[^\n]*(?:register|override|provider|post_process)")
 _LETTER = re.compile(rb"\w")
 _FEW: Final = 16
+_FARTHEST: Final = 4000
+"""Bytes between what an attribute is taken from and its name: the arguments of a call at most."""
 _VIEWS: Final = (b"cfg", b"view")
 
 
@@ -69,8 +71,9 @@ def writes_in(profile: Profile, path: str, data: bytes, words: Set[str]) -> Iter
 
 
 def _attributes(profile: Profile, data: bytes, wanted: Set[bytes]) -> Iterator[tuple[int, int]]:
+    before = _before(data, wanted)
     for holder, is_call in holders_in(profile, data):
-        for end in _ends(data, holder):
+        for end in (end for first, last in before for end in _ends(data, holder, first, last)):
             if is_call:
                 call = _CALLED.match(data, end)
                 if call is None:
@@ -84,15 +87,35 @@ def _attributes(profile: Profile, data: bytes, wanted: Set[bytes]) -> Iterator[t
                     yield found.span(group)
 
 
-def _ends(data: bytes, word: bytes) -> Iterator[int]:
+def _before(data: bytes, wanted: Set[bytes]) -> list[tuple[int, int]]:
+    """Return the stretches of text in which what an attribute is taken from may stand."""
+    if len(wanted) > _FEW:
+        return [(0, len(data))]
+    places = []
+    for word in wanted:
+        start = data.find(word)
+        while start >= 0:
+            places.append(start)
+            start = data.find(word, start + 1)
+    found: list[tuple[int, int]] = []
+    for place in sorted(places):
+        first = max(0, place - _FARTHEST)
+        if found and first <= found[-1][1]:
+            found[-1] = found[-1][0], place
+        else:
+            found.append((first, place))
+    return found
+
+
+def _ends(data: bytes, word: bytes, first: int = 0, last: int | None = None) -> Iterator[int]:
     """Yield where an identifier ends that is a word, or ends with ``_`` and the word."""
-    start = data.find(word)
+    start = data.find(word, first, last)
     while start >= 0:
         end = start + len(word)
         before = data[start - 1 : start]
         if not _LETTER.match(data, end) and (before == b"_" or not _LETTER.match(before)):
             yield end
-        start = data.find(word, end)
+        start = data.find(word, end, last)
 
 
 def holders_in(profile: Profile, data: bytes) -> tuple[tuple[bytes, bool], ...]:

@@ -125,7 +125,8 @@ def _configured(machine: Machine, held: Any) -> Any:
     context = machine.module_attribute(usage, "UsageContext") if usage is not None else MISSING
     options = {}
     function = make.function if isinstance(make, BoundMethod) else None
-    named = [a.arg for a in function.node.args.args] if isinstance(function, Function) else []
+    arguments = machine.read_body(function).args.args if isinstance(function, Function) else []
+    named = [argument.arg for argument in arguments]
     if "usage_context" in named and isinstance(context, GuestClass) and context.members is not None:
         options = {"usage_context": context.members.get("OPENAI_API_SERVER")}
     return machine.call(make, (), options)

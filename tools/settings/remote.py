@@ -99,7 +99,7 @@ class RemoteTree:
             self._wait(self._bring(listing=True))
         return self._paths or ()
 
-    def mentions(self, words: Sequence[str]) -> Mapping[str, bytes]:
+    def mentions(self, words: Sequence[str], scope: str = "") -> Mapping[str, bytes]:
         """Return the ``*.py`` files whose text holds one of the words, as a part of a longer one too."""
         key = tuple(sorted(set(words)))
         if key not in self._mentions:

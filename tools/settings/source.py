@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import bisect
-import itertools
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from email.parser import HeaderParser
 from pathlib import Path
@@ -29,6 +28,10 @@ _ABOVE: Final = ("", "{}", "python/{}", "src/{}", "site-packages/{}")
 """Where a package lies below the folders that people name."""
 _VERSION = re.compile(rb"""^__version__\s*(?::[^=\n]*)?=[^'"#\n]*['"]([^'"\n]+)['"]""", re.MULTILINE)
 
+_PART = re.compile(rb"[A-Z][a-z]{4,}")
+_SHARED: Final = 3
+"""Words of which a part is looked for before them."""
+
 
 class SettingsSourceError(ToolError):
     """Say why the source of an engine cannot be read, and what to name instead."""
@@ -44,41 +47,33 @@ class _Place:
 
 @dataclass(slots=True)
 class _Text:
-    """Hold all files in one, so that a word is looked for once and not in a thousand files."""
+    """Hold all files, and which of them were found to hold a word."""
 
-    data: bytes = field(repr=False)
-    paths: Sequence[str]
-    starts: Sequence[int]
-    found: dict[bytes, tuple[str, ...]] = field(default_factory=dict)
+    files: Mapping[str, bytes] = field(repr=False)
+    found: dict[tuple[bytes, str], tuple[str, ...]] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, files: Mapping[str, bytes]) -> _Text:
-        """Join files; no word of Python source holds the byte between them."""
-        lengths = (len(data) + 1 for data in files.values())
-        starts = [0, *itertools.accumulate(lengths)]
-        return cls(b"\0".join(files.values()), list(files), starts)
-
-    def holding(self, word: bytes) -> tuple[str, ...]:
+    def holding(self, word: bytes, scope: str) -> tuple[str, ...]:
         """Return the files that hold a word."""
-        if word not in self.found:
-            part = next((known for known in self.found if known in word), None)
-            if part is None:
-                self.found[word] = tuple(self._holding(word))
-            else:  # what holds a word holds every part of it
-                self.found[word] = tuple(p for p in self.found[part] if word in self._of(p))
-        return self.found[word]
+        key = word, scope
+        if key not in self.found:
+            self.found[key] = tuple(path for path in self._among(word, scope) if word in self.files[path])
+        return self.found[key]
 
-    def _of(self, path: str) -> bytes:
-        """Return the text of a file."""
-        number = bisect.bisect_left(self.paths, path)
-        return self.data[self.starts[number] : self.starts[number + 1]]
+    def _among(self, word: bytes, scope: str) -> Iterable[str]:
+        """Return the files that are to be looked at: what holds a word holds every part of it."""
+        known = [
+            paths for (part, where), paths in self.found.items() if part in word and where in ("", scope)
+        ]
+        if known:
+            return min(known, key=len)
+        return [path for path in self.files if path.startswith(scope) or "/" not in path]
 
-    def _holding(self, word: bytes) -> Iterator[str]:
-        place = self.data.find(word)
-        while place >= 0:
-            number = bisect.bisect_right(self.starts, place) - 1
-            yield self.paths[number]
-            place = self.data.find(word, self.starts[number + 1])
+    def share(self, words: Iterable[bytes], scope: str) -> None:
+        """Look first for what most of the words have in common."""
+        counts = Counter(part for word in words for part in sorted(set(_PART.findall(word))))
+        for part, count in counts.most_common(1):
+            if count >= _SHARED:
+                self.holding(part, scope)
 
 
 class LocalTree:
@@ -119,11 +114,13 @@ class LocalTree:
             self._paths = tuple(sorted(_python_files(self.folder)))
         return self._paths
 
-    def mentions(self, words: Sequence[str]) -> Mapping[str, bytes]:
+    def mentions(self, words: Sequence[str], scope: str = "") -> Mapping[str, bytes]:
         """Return the ``*.py`` files whose text holds one of the words, as a part of a longer one too."""
         if self._text is None:
-            self._text = _Text.of({path: self.read(path) or b"" for path in self.paths()})
-        found = {path for word in words for path in self._text.holding(word.encode())}
+            self._text = _Text({path: self.read(path) or b"" for path in self.paths()})
+        wanted = [word.encode() for word in words]
+        self._text.share(wanted, scope)
+        found = {path for word in wanted for path in self._text.holding(word, scope)}
         return {path: self.read(path) or b"" for path in sorted(found)}
 
     def distribution(self, name: str) -> bytes | None:

@@ -49,8 +49,11 @@ class SourceTree(Protocol):
         """Return every ``*.py`` file of the package, sorted."""
         ...
 
-    def mentions(self, words: Sequence[str]) -> Mapping[str, bytes]:
-        """Return the ``*.py`` files whose text holds one of the words, by path."""
+    def mentions(self, words: Sequence[str], scope: str = "") -> Mapping[str, bytes]:
+        """Return the ``*.py`` files whose text holds one of the words, by path.
+
+        With ``scope``, the start of a path, files in other folders may be left out.
+        """
         ...
 
     def distribution(self, name: str) -> bytes | None:

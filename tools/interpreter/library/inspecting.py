@@ -176,7 +176,7 @@ def signature(machine: Machine, held: Any) -> Any:
 
 
 def _parameters(machine: Machine, function: Function) -> Any:
-    spec = function.node.args
+    spec = machine.read_body(function).args
     plain = [*spec.posonlyargs, *spec.args]
     first = len(plain) - len(function.defaults)
     for position, one in enumerate(plain):

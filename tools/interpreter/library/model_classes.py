@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import functools
-import gzip
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
+from tools.interpreter.library.model_classes_file import Blocks, unpack
 from tools.interpreter.values import MISSING, External
 
 FILE: Final = Path(__file__).with_name("model_classes.txt.gz")
@@ -137,13 +137,13 @@ class Release:
 class Rows(Mapping[str, Any]):
     """Hold the rows of one part of the table for one release; a row is read when it is asked for."""
 
-    def __init__(self, texts: dict[str, str]) -> None:
-        self._texts = texts
+    def __init__(self, texts: dict[str, str], told: Callable[[str], str] = str) -> None:
+        self._texts, self._told = texts, told
         self._read: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._read:
-            self._read[name] = json.loads(self._texts[name])
+            self._read[name] = json.loads(self._told(self._texts[name]))
         return self._read[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -156,11 +156,12 @@ class Rows(Mapping[str, Any]):
 class Table:
     """Hold the classes of every release that was read; a line: part, name, releases, what is known."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, blocks: Blocks | None = None) -> None:
         first, *lines = text.splitlines()
         self.versions: list[str] = first.split()
         self._rows = [line.split("\t", 3) for line in lines]
         self._releases: dict[str, Release] = {}
+        self._told = blocks.told if blocks is not None else str
 
     def release(self, version: str) -> Release:
         """Return one release."""
@@ -170,7 +171,7 @@ class Table:
             for part, name, where, told in self._rows:
                 if _covers(where, at):
                     parts[part][name] = told
-            types, classes, functions, traits = (Rows(parts[part]) for part in PARTS)
+            types, classes, functions, traits = (Rows(parts[part], self._told) for part in PARTS)
             self._releases[version] = Release(version, dict(types), classes, functions, traits)
         return self._releases[version]
 
@@ -214,7 +215,7 @@ def table() -> Table | None:
     """Return the table, read once; None when the file is not there."""
     if not FILE.is_file():
         return None
-    return Table(gzip.decompress(FILE.read_bytes()).decode())
+    return Table(*unpack(FILE.read_bytes()))
 
 
 @functools.cache

@@ -483,7 +483,7 @@ def with_errors(way: Callable[[], Any], where: str) -> Any:
 
 
 def _takes(function: Function) -> int:
-    spec = function.node.args
+    spec = function.machine.read_body(function).args
     return len(spec.posonlyargs) + len(spec.args)
 
 
