@@ -55,14 +55,23 @@ def make_app(
 
 
 def _listen_to_messages(app: AsyncApp, bot: Bot, me: str) -> None:
+    @app.middleware
+    async def keep(body: dict[str, Any], next: Callable[[], Awaitable[Any]]) -> Any:
+        spoken = incoming.spoken(body, me)
+        if spoken is not None:
+            bot.keep(spoken)
+        return await next()
+
     async def heard(body: dict[str, Any]) -> None:
         spoken = incoming.spoken(body, me)
         if spoken is not None:
             bot.heard(spoken)
 
     async def used(ack: Ack, body: dict[str, Any]) -> None:
-        await ack()
         spoken = incoming.shortcut(body, me)
+        if spoken is not None:
+            bot.keep(spoken)
+        await ack()
         if spoken is not None:
             bot.heard(spoken)
 

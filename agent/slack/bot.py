@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections import defaultdict
 from collections.abc import Coroutine
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from agent.errors import LeadlineError
@@ -34,17 +35,25 @@ class Bot:
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
         self.talks: dict[Place, Talk] = {}
+        self.port: int | None = None
+        """Where requests over HTTP are taken."""
         self._said: dict[Place, Said] = {}
         self._turn: defaultdict[Place, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._tasks: set[asyncio.Task[None]] = set()
         self._draining = False
 
-    # ---- what comes in; called by the listeners, which have acknowledged it already
+    # ---- what comes in; called by the listeners
+
+    def keep(self, spoken: Spoken) -> None:
+        """Keep a message before it is acknowledged: should this process die, the next one answers it."""
+        if spoken.mention or self.desk.store.get(spoken.place) is not None:
+            clean = replace(spoken, text=self.desk.door.clean.exact(spoken.text))
+            self.desk.store.keep(spoken.name, json.dumps(asdict(clean)))
 
     def heard(self, spoken: Spoken) -> None:
-        """Take in a message."""
+        """Take in a message, acknowledged or about to be."""
         if not self._draining:
-            self._go(self._hear(spoken), spoken.place)
+            self._go(self._take(spoken), spoken.place)
 
     def pressed(self, click: Click) -> None:
         """Take in a press of a button."""
@@ -71,6 +80,9 @@ class Bot:
             _log.info("going on with %s in channel %s", kept.thread or kept.question, kept.place.channel)
             talk = await self._begin(kept)
             await talk.tell("I was restarted, and go on where this stood.")
+        for said in desk.store.left():
+            spoken = Spoken(**(row := json.loads(said)) | {"place": Place(**row["place"])})
+            self.heard(spoken if spoken.name == spoken.delivery else replace(spoken, delivery=""))
 
     async def drain(self, seconds: float) -> bool:
         """Let every investigation come to a stop; return whether all did in time."""
@@ -109,6 +121,16 @@ class Bot:
 
     # ---- messages
 
+    async def _take(self, spoken: Spoken) -> None:
+        try:
+            await self._hear(spoken)
+        except asyncio.CancelledError:
+            raise  # the process ends, and the next one hears it
+        except BaseException:
+            self.desk.store.done(spoken.name)
+            raise
+        self.desk.store.done(spoken.name)
+
     async def _hear(self, spoken: Spoken) -> None:
         store = self.desk.store
         if spoken.delivery and not store.first(f"event:{spoken.delivery}"):
@@ -117,8 +139,7 @@ class Bot:
         if kept is None and not spoken.mention:
             return
         # A mention comes as two events, and a shortcut is used on a message that was heard already.
-        shortcut = spoken.delivery.startswith("shortcut:")
-        if not shortcut and not store.first(f"message:{spoken.place.channel}:{spoken.ts}"):
+        if spoken.name != spoken.delivery and not store.first(spoken.name):
             return
         person = await self.desk.access.person(spoken.team, spoken.user)
         refused = await self.desk.access.refusal(person, spoken.place.channel, starts=kept is None)
@@ -155,7 +176,7 @@ class Bot:
                 return
             await self._new(spoken, person)
         elif kept.state == "asking":
-            await self._start(kept, f"{kept.question}\n{spoken.text}", spoken.text)
+            await self._start(kept, f"{kept.question}\n{spoken.text}", spoken)
         elif asked is not None:
             await self._obey(asked, person, kept)
         elif spoken.text:
@@ -166,22 +187,22 @@ class Bot:
         if not spoken.begins:
             context = await context_of(self.desk, spoken)
         kept = Kept(spoken.place, "asking", spoken.text, context, person, (), None)
-        await self._start(kept, spoken.text, spoken.text)
+        await self._start(kept, spoken.text, spoken)
 
-    async def _start(self, kept: Kept, question: str, naming: str) -> None:
+    async def _start(self, kept: Kept, question: str, naming: Spoken) -> None:
         """Start an investigation where it is known on which hosts; else ask for them."""
         desk, channel = self.desk, kept.place.channel
         full = self._full(kept.requester, channel)
         if full is not None:
             await self._say(kept.place, escaped(f"Not now: {full}. Ask again later, or `stop` one."))
             return
-        choice = choose(naming, desk.settings, channel)
+        choice = choose(naming.text, desk.settings, channel)
         if not choice.hosts:
-            desk.store.add(replace(kept, question=question))
+            desk.store.add(replace(kept, question=question), naming.name)
             await self._say(kept.place, escaped(desk.door.clean.line(choice.question, 900)))
             return
         kept = replace(kept, question=question, state="working", hosts=choice.hosts)
-        desk.store.add(kept)
+        desk.store.add(kept, naming.name)
         await self._begin(kept)
 
     def _full(self, person: Person, channel: str) -> str | None:

@@ -34,6 +34,13 @@ class Spoken:
     """It is meant for the bot, by a mention, a direct message or a shortcut."""
 
     @property
+    def name(self) -> str:
+        """Return what tells this message from others, by whatever event it came; a shortcut is its own."""
+        if self.delivery.startswith("shortcut:"):
+            return self.delivery
+        return f"message:{self.place.channel}:{self.ts}"
+
+    @property
     def begins(self) -> bool:
         """Tell whether the message begins its thread."""
         return self.ts == self.place.ts

@@ -35,6 +35,7 @@ _TABLES: Final = (
     "create table messages (channel text, ts text, team text not null, thread_ts text not null,"
     " kind text not null, ref text not null, open integer not null, primary key (channel, ts))",
     "create table delivered (name text primary key, at real not null)",
+    "create table inbox (name text primary key, said text not null)",
 )
 
 
@@ -112,15 +113,37 @@ class SlackStore:
         done = self._connection.execute("insert or ignore into delivered values (?, ?)", (name, time.time()))
         return done.rowcount == 1
 
-    def add(self, kept: Kept) -> None:
-        """Keep a new Slack thread, or what was asked in one that asked for a host."""
+    def keep(self, name: str, said: str) -> None:
+        """Keep what was said until it is done with: it is acknowledged then, and nobody sends it again."""
+        self._connection.execute(
+            "insert or ignore into inbox select ?, ?"
+            " where not exists (select 1 from delivered where name in (?, 'event:' || ?))",
+            (name, said, name, name),
+        )
+
+    def done(self, name: str) -> None:
+        """Forget what was said, once something came of it."""
+        self._connection.execute("delete from inbox where name = ?", (name,))
+
+    def left(self) -> list[str]:
+        """Return what was said and not done with when a process ended, as if none of it had come."""
+        rows = self._connection.execute("select name, said from inbox order by rowid").fetchall()
+        for name, _ in rows:
+            self._connection.execute("delete from delivered where name in (?, 'event:' || ?)", (name, name))
+        return [said for _, said in rows]
+
+    def add(self, kept: Kept, said: str = "") -> None:
+        """Keep a Slack thread, or what was asked in one that asked for a host; ``said`` is done with it."""
         place = kept.place
         row = (
             *(place.team, place.channel, place.ts),
             *(kept.state, kept.question, kept.context, kept.requester.model_dump_json()),
             *(json.dumps(kept.hosts), kept.thread, time.time()),
         )
+        self._connection.execute("begin immediate")
         self._connection.execute("insert or replace into threads values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+        self.done(said)
+        self._connection.execute("commit")
 
     def get(self, place: Place) -> Kept | None:
         """Return a Slack thread; None when nothing was ever asked in it."""
