@@ -40,7 +40,8 @@ def settings_for(
         },
     }
     hosts = {name: {"ssh": "local"} for name in ("gpu1", "gpu2", "gpu3")}
-    return make_settings(root, slack=given | slack, hosts=hosts, tools={"allow_load": True}, **(more or {}))
+    usual = {"hosts": hosts, "tools": {"allow_load": True}}
+    return make_settings(root, slack=given | slack, **(usual | dict(more or {})))
 
 
 @asynccontextmanager
@@ -87,7 +88,7 @@ async def bot(
     """Run the bot against the fake, showing things at once."""
 
     def quick(desk: Desk) -> Desk:
-        changed = replace(desk, every_s=0.05, look_s=0.2, connector=connector)
+        changed = replace(desk, every_s=0.05, look_s=0.2, connector=connector or desk.connector)
         return replace(changed, opener=opener) if opener is not None else changed
 
     async with serving(settings, change=quick, **run) as running:

@@ -197,13 +197,13 @@ async def _listen(
         app = make_app(
             bot, keyless, authorized, slack.signing_secret.get_secret_value(), log.getChild("bolt")
         )
-        await _serve_http(stack, app, slack.http_host, http, log)
+        bot.port = await _serve_http(stack, app, slack.http_host, http, log)
         return
     app = make_app(bot, keyless, authorized, None, log.getChild("bolt"))
     await _connect(stack, bot, app, client, log)
 
 
-async def _serve_http(stack: AsyncExitStack, app: Any, host: str, port: int, log: logging.Logger) -> None:
+async def _serve_http(stack: AsyncExitStack, app: Any, host: str, port: int, log: logging.Logger) -> int:
     from aiohttp import web
     from slack_bolt.adapter.aiohttp import to_aiohttp_response, to_bolt_request
 
@@ -221,8 +221,9 @@ async def _serve_http(stack: AsyncExitStack, app: Any, host: str, port: int, log
         raise UsageError(
             f"cannot listen on {host}:{port}: {error.strerror}", do="name another port"
         ) from error
-    bound = runner.addresses[0][1]
+    bound = int(runner.addresses[0][1])
     log.info("listening for Slack at http://%s:%d%s", host, bound, PATH)
+    return bound
 
 
 async def _connect(
