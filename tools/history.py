@@ -193,7 +193,7 @@ async def run(ctx: ToolContext, args: Args) -> dict[str, Any]:
         if base.first > since:
             view["known_since"] = f"{_short(base.first)}: no earlier look at this host was kept"
     else:
-        view["known_since"] = "no earlier look at this host was kept; what was before is not known"
+        view["known_since"] = "now: no earlier look at this host was kept"
     if past.problems:
         view["damaged"] = past.problems[:_TOLD]
     if now is not None:

@@ -22,10 +22,16 @@ ATTACH = "Attach a language model: leadline ask HOST SYMPTOM --base-url URL --mo
 
 def conclude(case: Case) -> Generator[Step, list[View], None]:
     """Conclude; claims that come back are stated as opinion, a refused outcome becomes inconclusive."""
-    conclusion = build(case)
-    answers = yield Step(
-        "I conclude; each claim is now held against the stored output.", [("conclude", conclusion)]
-    )
+    yield from settle(build(case))
+
+
+def settle(
+    conclusion: dict[str, Any],
+    refused: str = "inconclusive",
+    says: str = "I conclude; each claim is now held against the stored output.",
+) -> Generator[Step, list[View], None]:
+    """Put a conclusion forward, then at most twice without what did not hold, or as ``refused``."""
+    answers = yield Step(says, [("conclude", conclusion)])
     for _ in range(2):
         answer = answers[0] if answers else {}
         if answer.get("accepted") is True or not answer:
@@ -37,7 +43,7 @@ def conclude(case: Case) -> Generator[Step, list[View], None]:
             conclusion["claims"] = kept + [claims.opinion(f"Not verified: {claim['says']}") for claim in lost]
         else:
             conclusion |= {
-                "outcome": "inconclusive",
+                "outcome": refused,
                 "causes": [],
                 "next_step": str(answer.get("error", ATTACH)),
             }

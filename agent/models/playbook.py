@@ -12,9 +12,12 @@ from agent.models.method import Case, Lead, Step, cite, hypothesise, select
 from agent.models.odd import odd_settings
 from agent.models.probing import probe
 from agent.models.proposing import propose
+from agent.models.questions import answer_question, down_of
+from agent.models.questions_answer import Look
 from agent.models.reading import began_with_searches, read_source
 from agent.models.telling import given, judge_log
 from agent.models.views import Facts, View, parse_view, rows
+from agent.questions import asked, is_question
 from agent.state import AssistantTurn, Message, ToolCall
 from prompts.playbooks import load_all
 
@@ -87,10 +90,21 @@ class PlaybookModel:
         """Replay the method over the results so far and return its next step."""
         symptom = next((str(message["content"]) for message in messages if message["role"] == "user"), "")
         rounds = list(_rounds(messages))
+        if is_question(symptom):
+            looks = _looks(messages, rounds[0] if rounds else [])
+            return self._turn(answer_question(asked(symptom), looks, down_of(messages)), rounds, on_text)
         facts = [Facts.of(view, symptom) for view in rounds[0]] if rounds else []
         offered = any(tool["function"]["name"] == "settings" for tool in tools)
         explains = offered and not began_with_searches(_calls(messages))
-        steps = investigate(symptom, facts, explains=explains)
+        return self._turn(investigate(symptom, facts, explains=explains), rounds, on_text)
+
+    def _turn(
+        self,
+        steps: Generator[Step, list[View], None],
+        rounds: Sequence[list[View]],
+        on_text: Callable[[str], None],
+    ) -> AssistantTurn:
+        """Go to where the results lead and return the step that is due there."""
         number = 0
         step = next(steps, None)
         for results in rounds[1:]:
@@ -107,6 +121,18 @@ class PlaybookModel:
             for place, (name, arguments) in enumerate(step.calls, start=1)
         ]
         return AssistantTurn(text=step.text, tool_calls=calls)
+
+
+def _looks(messages: Sequence[Message], views: Sequence[View]) -> list[Look]:
+    """Return what was read of each host before the first turn, and why of some nothing was."""
+    first: list[dict[str, Any]] = next(
+        (one["tool_calls"] for one in messages if one["role"] == "assistant" and one.get("tool_calls")), []
+    )
+    hosts = [str(json.loads(call["function"]["arguments"]).get("host", "")) for call in first]
+    return [
+        Look(host, error=str(view["error"])) if "error" in view else Look(host, view)
+        for host, view in zip(hosts, views, strict=False)
+    ]
 
 
 def _calls(messages: Sequence[Message]) -> Iterator[Mapping[str, Any]]:

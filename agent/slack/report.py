@@ -49,6 +49,8 @@ def answer(events: Sequence[Event], ended: Ended, clean: Cleaner) -> list[str]:
     found = conclusion_of(events)
     parts = [f"*{ended.outcome.replace('_', ' ')}*: {_prose(ended.summary, clean)}"]
     if found is not None:
+        if found.table is not None:
+            parts.append(fenced(clean.exact(found.table.text().rstrip())))
         ledger = ledger_of(events)
         named = [ledger.changes[name] for name in found.changes if name in ledger.changes]
         parts += [_change(change, clean) for change in named]

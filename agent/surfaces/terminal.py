@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 from statistics import fmean
+from textwrap import indent
 from time import monotonic
 from typing import TYPE_CHECKING, assert_never
 
