@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import dataclasses
 import os
 import subprocess
 import sys
@@ -78,7 +80,7 @@ def test_what_could_not_be_loaded_is_not_written(
     folder: SettingsFolder, options: dict[str, object], says: str
 ) -> None:
     with pytest.raises(UsageError, match=says):
-        run(InitOptions(**{**{name: getattr(NOTHING, name) for name in NOTHING.__slots__}, **options}))  # type: ignore[arg-type]
+        run(dataclasses.replace(NOTHING, **options))  # type: ignore[arg-type]
     assert not folder.person.exists()
 
 
@@ -94,8 +96,6 @@ def test_hosts_are_picked_by_number_name_and_all() -> None:
 async def test_the_endpoint_says_which_models_it_serves(
     folder: SettingsFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import asyncio
-
     server = ScriptedServer(by_method())
     url = await server.start()
     replies = iter([url, "", "", "y", ""])
@@ -111,13 +111,9 @@ async def test_the_endpoint_says_which_models_it_serves(
     assert "It serves: scripted" in capsys.readouterr().err
     with pytest.raises(UsageError, match="no model is named"):
         await asyncio.to_thread(
-            answered, InitOptions(**{**_fields(), "base_url": "http://127.0.0.1:9/v1"}), by_default
+            answered, dataclasses.replace(NOTHING, base_url="http://127.0.0.1:9/v1"), by_default
         )
     assert "note: http://127.0.0.1:9/v1" in capsys.readouterr().err
-
-
-def _fields() -> dict[str, object]:
-    return {name: getattr(NOTHING, name) for name in NOTHING.__slots__}
 
 
 def test_every_name_and_word_survives_the_file() -> None:

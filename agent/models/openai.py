@@ -72,6 +72,11 @@ class OpenAIModel:
         self._habits = Habits(settings.model_stream, settings.context_tokens)
         self._prices = settings.price_input_usd_per_mtok, settings.price_output_usd_per_mtok
 
+    @property
+    def streams(self) -> bool:
+        """Tell whether answers are asked for in pieces, as the settings and the endpoint have it."""
+        return self._habits.stream
+
     async def next_turn(
         self,
         messages: Sequence[Message],

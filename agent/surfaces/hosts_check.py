@@ -87,7 +87,8 @@ async def _look(host: Host, name: str, settings: Settings) -> HostRow:
         row.user, row.account = account.user, account.kind
         if account.problems:
             row.state = "broken"
-            row.says.append(f"{len(account.problems)} to put right with its account")
+            more = len(account.problems) - 1
+            row.says.append(account.problems[0].what + (f", and {more} more to put right" if more else ""))
             row.do = f"leadline host check {name}"
     if isinstance(facts, str):
         row.state = "warning" if row.state == "ok" else row.state

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from agent.surfaces.options import BaseUrlOption, ModelOption
+from agent.surfaces.options import BaseUrlOption, JsonOption, ModelOption
 
 
 def init(
@@ -45,6 +45,28 @@ def init(
     )
 
 
+def doctor(
+    hosts: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[HOSTS...]", help="Hosts to look at; default: all of the inventory."),
+    ] = None,
+    model: ModelOption = None,
+    base_url: BaseUrlOption = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Ask the model anew what it can do; else once a day.")
+    ] = False,
+    json_: JsonOption = False,
+) -> None:
+    """Check settings, endpoint, model, hosts, state, Slack and clock, and say how to mend each; exit 1 then.
+
+    Example: leadline doctor gpu1 --json
+    """
+    from agent.surfaces.doctor import DoctorOptions, run
+
+    run(DoctorOptions(hosts=hosts or [], model=model, base_url=base_url, fresh=fresh, as_json=json_))
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands to the program."""
     app.command("init")(init)
+    app.command("doctor")(doctor)

@@ -1,0 +1,122 @@
+"""Check the whole setup side by side, say how to mend each thing: what ``leadline doctor`` does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
+
+from agent.config import Settings, config_files, load_settings
+from agent.errors import ExitCode, LeadlineError
+from agent.inventory import ALL, Inventory
+from agent.surfaces.doctor_here import check_clock, check_rg, check_state
+from agent.surfaces.doctor_model import check_model, check_named
+from agent.surfaces.doctor_slack import check_slack
+from agent.surfaces.doctor_types import Check, Verdict, broken, ok, skipped, warning
+from agent.surfaces.hosts_check import HostRow, checked
+from agent.surfaces.targets import say
+from tools.display import printable
+
+_MARKS: dict[Verdict, str] = {
+    "ok": "ok     ",
+    "warning": "warning",
+    "broken": "BROKEN ",
+    "skipped": "-      ",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorOptions:
+    """Hold what a person asked for."""
+
+    hosts: list[str]
+    model: str | None
+    base_url: str | None
+    fresh: bool
+    as_json: bool
+
+
+def run(options: DoctorOptions) -> None:
+    """Print a line for everything that was checked; leave with 1 when something is broken."""
+    checks = asyncio.run(examined(options))
+    if options.as_json:
+        found = {"checks": [check.model_dump() for check in checks], "broken": _count(checks, "broken")}
+        sys.stdout.write(json.dumps(found) + "\n")
+    else:
+        sys.stdout.write(text(checks))
+    if _count(checks, "broken"):
+        raise SystemExit(int(ExitCode.ERROR))
+
+
+async def examined(options: DoctorOptions) -> list[Check]:
+    """Return all checks in their order; settings that cannot be read are the only one then."""
+    flags = {"model": options.model, "base_url": options.base_url}
+    try:
+        settings = load_settings(**{name: value for name, value in flags.items() if value is not None})
+        names = _names(options.hosts, settings)
+    except LeadlineError as error:
+        return [broken("settings", error.what, error.do)]
+    files = [str(path) for path in config_files() if path.is_file()]
+    first = [ok("settings", f"read from {', '.join(files)}" if files else "no file; all defaults")]
+    groups = await asyncio.gather(
+        _told("model", check_model(settings, fresh=options.fresh)),
+        _told("named models", check_named(settings)),
+        _told("hosts", _hosts(names, settings)),
+        _told("this machine", check_state(settings)),
+        _told("rg", check_rg(settings)),
+        _told("clock", check_clock()),
+        _told("Slack", check_slack(settings)),
+    )
+    return [*first, *(check for group in groups for check in group)]
+
+
+def _names(words: Sequence[str], settings: Settings) -> list[str]:
+    inventory = Inventory.of(settings)
+    return inventory.select(list(words) or [ALL]) if words or inventory.entries else []
+
+
+async def _told(what: str, work: Awaitable[list[Check]]) -> list[Check]:
+    """Say on stderr that a part is done, so that a person sees what is waited for."""
+    found = await work
+    if found:
+        say(f"{what}: looked at")
+    return found
+
+
+async def _hosts(names: Sequence[str], settings: Settings) -> list[Check]:
+    if not names:
+        return [skipped("hosts", "the settings name none; `leadline doctor HOST` looks at one")]
+    return [_of_row(row) for row in await checked(names, settings)]
+
+
+def _of_row(row: HostRow) -> Check:
+    about = f"host {row.host}"
+    account = " ".join(filter(None, (row.user, f"({row.account})" if row.account else "")))
+    seen = [account, row.gpus or "", ", ".join(row.engines), *row.says]
+    says = "; ".join(part for part in seen if part)
+    match row.state:
+        case "ok":
+            return ok(about, says)
+        case "warning":
+            return warning(about, says, row.do)
+        case _:
+            return broken(about, says, row.do)
+
+
+def text(checks: Sequence[Check]) -> str:
+    """Return the lines, each with how to mend it, and the sum of them."""
+    width = max(len(check.about) for check in checks)
+    lines = []
+    for check in checks:
+        lines.append(f"{_MARKS[check.verdict]}  {check.about:<{width}}  {check.says}")
+        if check.do:
+            lines.append(f"{'':<9}{'':<{width}}  do: {check.do}")
+    bad, odd = _count(checks, "broken"), _count(checks, "warning")
+    lines.append(f"{bad} broken, {odd} to be watched" if bad or odd else "all in order")
+    return "".join(printable(line) + "\n" for line in lines)
+
+
+def _count(checks: Sequence[Check], verdict: Verdict) -> int:
+    return sum(check.verdict == verdict for check in checks)
