@@ -15,6 +15,7 @@ from tests.scripted_parts import HYPOTHESIS, call, conclusion, turn
 from tests.slack_parts import bot, settings_for, story
 
 ME = f"<@{BOT_USER}>"
+LOOKS = (turn(HYPOTHESIS), turn(call("look", text="one", wait_s=0.5)), turn(conclusion()))
 
 
 async def test_a_model_endpoint_that_is_gone_is_told_and_can_be_tried_again(tmp_path: Path) -> None:
@@ -48,8 +49,7 @@ async def test_a_real_inventory_is_what_hosts_are_reached_by(tmp_path: Path) -> 
 
 
 async def test_a_bot_that_was_removed_from_the_channel_ends_quietly(tmp_path: Path) -> None:
-    script = (turn(HYPOTHESIS), turn(call("look", text="one", wait_s=0.5)), turn(conclusion()))
-    async with FakeSlack() as slack, bot(settings_for(tmp_path, slack), story(script)) as running:
+    async with FakeSlack() as slack, bot(settings_for(tmp_path, slack), story(LOOKS)) as running:
         said = await slack.user("U0ADA").says("C0OPS", f"{ME} decode is slow")
         await slack.message("C0OPS", containing="H1", thread=said.ts)
         slack.world.channels["C0OPS"].members.discard(BOT_USER)
@@ -66,3 +66,17 @@ async def test_a_fault_of_ours_in_one_thread_leaves_the_others_alone(tmp_path: P
         two = await slack.user("U0ADA").says("C0OPS", f"{ME} help")
         await slack.message("C0OPS", containing="`status`", thread=two.ts)
     assert "Traceback" not in told["text"]
+
+
+async def test_what_a_channel_may_not_do_any_more_is_not_gone_on_with(tmp_path: Path) -> None:
+    async with FakeSlack() as slack:
+        async with bot(settings_for(tmp_path, slack), story(LOOKS)):
+            said = await slack.user("U0ADA").says("C0OPS", f"{ME} decode is slow")
+            await slack.message("C0OPS", containing="H1", thread=said.ts)
+        proposes = {"C0OPS": {"hosts": ["gpu1"], "members_may_start": True}}
+        async with bot(settings_for(tmp_path, slack, channels=proposes), story(LOOKS)) as running:
+            await slack.message("C0OPS", containing="no changes may be tried from here", thread=said.ts)
+            await slack.until(lambda: not running.talks or None)
+        async with bot(settings_for(tmp_path, slack, hosts=["gpu2"], channels={}), story(LOOKS)):
+            await slack.user("U0ADA").says("C0OPS", "go on", thread=said.ts)
+            await slack.message("C0OPS", containing="gpu1 may not be looked at from here", thread=said.ts)

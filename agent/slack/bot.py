@@ -26,6 +26,9 @@ from agent.slack.talk import Talk
 from agent.slack.text import escaped
 from agent.slack.words import Word, word
 
+_REMEMBERED = 1000
+"""Threads in which it is remembered who said what; in older ones the question alone is."""
+
 _log = logging.getLogger("leadline.slack")
 
 
@@ -258,8 +261,12 @@ class Bot:
     def _gone(self, talk: Talk) -> None:
         if self.talks.get(talk.kept.place) is talk:
             del self.talks[talk.kept.place]
-        if len(self._turn) > 10_000:
-            self._turn.clear()
+        if len(self._said) > _REMEMBERED:
+            idle = [place for place, turn in self._turn.items() if not turn.locked()]
+            for place in idle:
+                if place not in self.talks:
+                    self._said.pop(place, None)
+                    del self._turn[place]
 
     # ---- buttons
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent.config import Settings
+from agent.errors import UsageError
 from agent.models.select import model_of
 from agent.slack.access import Access
 from agent.slack.door import Door
-from agent.slack.hosts import Connected, connected
+from agent.slack.hosts import Connected, connected, usable
 from agent.slack.store import Kept, SlackStore
 from agent.slack.stream import EVERY_S
 from tools.contract import Host
@@ -26,6 +27,8 @@ Connector = Callable[[Sequence[str], Settings], AbstractAsyncContextManager[Conn
 
 ASKED_FIRST = "Investigate what this thread reports."
 """The symptom when somebody only mentions the bot in a thread of others."""
+
+_ANEW = "ask anew, or ask who runs me to change slack.channels"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,23 @@ def open_session(settings: Settings, kept: Kept, hosts: Mapping[str, Host]) -> S
         return Session.resume(settings, kept.thread, model, hosts)
     mode = settings.slack.channel(kept.place.channel).mode
     return Session.start(settings, model, hosts, symptom(kept), mode, requester=kept.requester)
+
+
+def refuse_what_was_taken_away(settings: Settings, kept: Kept) -> None:
+    """Raise `UsageError` when a thread of before may not go on as it began: settings have changed."""
+    from agent import threads
+
+    if kept.thread is None:
+        return
+    channel = kept.place.channel
+    lost = set(kept.hosts) - set(usable(settings, channel))
+    if lost:
+        raise UsageError(f"{', '.join(sorted(lost))} may not be looked at from here any more", do=_ANEW)
+    if (
+        threads.started(settings, kept.thread).mode == "apply"
+        and settings.slack.channel(channel).mode != "apply"
+    ):
+        raise UsageError("no changes may be tried from here any more", do=_ANEW)
 
 
 def symptom(kept: Kept) -> str:

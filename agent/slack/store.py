@@ -21,6 +21,8 @@ _VERSION: Final = 1
 _KEEP_DELIVERED_S: Final = 3 * 86_400.0
 """Slack delivers an event again for an hour at most."""
 
+_PRUNE_EVERY: Final = 1000
+
 State = Literal["asking", "working", "waiting", "stopped", "failed", "done"]
 """``asking``: for a host; ``waiting``: for an approval; ``stopped`` and ``failed`` can be gone on with."""
 
@@ -76,6 +78,7 @@ class SlackStore:
 
     def __init__(self, state_dir: Path) -> None:
         self.path = state_dir / STORE
+        self._count = 0
         try:
             state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
             self.path.touch(mode=0o600)
@@ -109,7 +112,9 @@ class SlackStore:
 
     def first(self, name: str) -> bool:
         """Remember a delivery by its name; return whether it is the first of that name."""
-        self._connection.execute("delete from delivered where at < ?", (time.time() - _KEEP_DELIVERED_S,))
+        self._count += 1
+        if self._count % _PRUNE_EVERY == 1:
+            self._connection.execute("delete from delivered where at < ?", (time.time() - _KEEP_DELIVERED_S,))
         done = self._connection.execute("insert or ignore into delivered values (?, ?)", (name, time.time()))
         return done.rowcount == 1
 

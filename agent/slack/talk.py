@@ -17,7 +17,7 @@ from agent.events import Ended
 from agent.models.select import PLAYBOOK
 from agent.roles import Person
 from agent.slack import approvals, report
-from agent.slack.desk import Desk, limited
+from agent.slack.desk import Desk, limited, refuse_what_was_taken_away
 from agent.slack.door import Block
 from agent.slack.errors import SlackRefused
 from agent.slack.hosts import Connected
@@ -121,6 +121,7 @@ class Talk:
         state: State = "failed"
         try:
             settings = limited(self._desk.settings)
+            refuse_what_was_taken_away(settings, self.kept)
             async with self._desk.connector(self.kept.hosts, settings) as found:
                 state = await self._investigate(found)
         except asyncio.CancelledError:
