@@ -9,6 +9,7 @@ stands in the transcript only, or in the store under another digest, is no decis
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
@@ -20,7 +21,7 @@ from agent.approvals_record import ApprovalRecord, ApprovalRefused, State, id_of
 from agent.approvals_store import ApprovalStore
 from agent.config import in_force
 from agent.errors import LeadlineError, UsageError
-from agent.events import ApprovalAsked, ApprovalGiven, ApprovalVoided
+from agent.events import ApprovalAsked, ApprovalGiven, ApprovalVoided, Event
 from agent.investigation import Investigation
 from agent.roles import at_terminal, owner_of, refusal
 from agent.spoken import SPOKE
@@ -169,13 +170,16 @@ def claim(work: Investigation, trial: Trial) -> None:
         stored.move(record.model_copy(update={"state": "used"}))
 
 
-def void(work: Investigation, trial: Trial, why: str) -> None:
-    """Record, in the store and then in the thread, that a plan and its approval do not hold any more."""
+def void(work: Investigation, trial: Trial, why: str, before: Sequence[Event] = ()) -> None:
+    """Record, in the store and then in the thread, that a plan and its approval do not hold any more.
+
+    What led to it is written ``before`` that, in one piece with it.
+    """
     _take_back(work, trial, why)
     event = ApprovalVoided(
         turn=work.history.last_turn, change=trial.made.change, digest=trial.made.digest, why=why
     )
-    work.transcript.append(event, durable=True)
+    work.transcript.append_all([*before, event], durable=True)
 
 
 def withdraw(work: Investigation, trial: Trial, why: str) -> None:

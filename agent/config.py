@@ -26,6 +26,7 @@ from pydantic_settings import (
 )
 
 from agent.audit_settings import AuditSettings
+from agent.chat_settings import ChatSettings
 from agent.config_rules import check_project, loosened
 from agent.config_sources import Origin, read_files, wrong
 from agent.errors import UsageError
@@ -130,6 +131,7 @@ class Settings(BaseSettings):
     audit: AuditSettings = Field(default_factory=AuditSettings)
     policy: PolicySettings = Field(default_factory=PolicySettings)
     slack: SlackSettings = Field(default_factory=SlackSettings)
+    chat: ChatSettings = Field(default_factory=ChatSettings)
     hosts: dict[Annotated[str, AfterValidator(host_name)], HostEntry] = Field(
         default_factory=dict, description="The inventory: one table a host."
     )
@@ -329,6 +331,19 @@ def in_force(settings: Settings) -> Settings:
 def in_tmux() -> bool:
     """Tell whether the terminal is one of tmux."""
     return bool(os.environ.get("TMUX"))  # noqa: TID251
+
+
+def pager() -> str:
+    """Return the command that pages long texts, empty where the person named none."""
+    return os.environ.get("PAGER", "")  # noqa: TID251
+
+
+def shows_notices() -> bool:
+    """Tell whether the terminal shows a notice of its own for OSC 9; others ring a bell at best."""
+    program = os.environ.get("TERM_PROGRAM", "")  # noqa: TID251
+    term = os.environ.get("TERM", "")  # noqa: TID251
+    known = program in ("iTerm.app", "WezTerm", "ghostty") or term in ("xterm-kitty", "xterm-ghostty", "foot")
+    return known and not in_tmux()
 
 
 def pin_libraries() -> None:

@@ -16,12 +16,11 @@ from agent.approvals import Approval, approval_of, give, open_elsewhere, waiting
 from agent.budget import Limits
 from agent.calls import refuse
 from agent.config import Settings, pin_libraries
-from agent.errors import ExitCode, LeadlineError, UsageError
+from agent.errors import ExitCode, UsageError
 from agent.events import (
     ApprovalAsked,
     Ended,
     Event,
-    Failed,
     Live,
     Resumed,
     Started,
@@ -35,7 +34,9 @@ from agent.messages import Messages
 from agent.models import Model
 from agent.ports import Ports
 from agent.questions import is_question
+from agent.revising import revise
 from agent.roles import Person
+from agent.run_end import settle
 from agent.shown import default_tools, digests, system_prompt
 from agent.spoken import SPOKE, speak_into, under_way
 from agent.state import Change, Mode
@@ -225,7 +226,7 @@ class Session:
             await asyncio.wait({run})
             self._run = self._control = None
             work.transcript.sync()
-        error = self._settle(run)
+        error = settle(work, run, self.thread)
         while (event := self._live.get_nowait() if not self._live.empty() else None) is not None:
             yield event
         if error is not None:
@@ -257,6 +258,12 @@ class Session:
     def change(self, change: str) -> Change:
         """Return a change as the ledger has it."""
         return self._work.ledger.changes[change]
+
+    def revise(self, change: str, digest: str, value: str | None, by: str) -> None:
+        """Let the plan that waits be made anew for another value; `ask(None)` then asks for that one."""
+        if self._run is not None:
+            raise UsageError(f"thread {self.thread} is at work", do="wait until it asks")
+        revise(self._work, change, digest, value, by)
 
     async def answer(self, approval: Approval) -> AsyncGenerator[Live, None]:
         """Record the decision on the plan that waits, then go on and yield events as `ask` does.
@@ -363,40 +370,11 @@ class Session:
                 return
             spoken = True  # said after the last step, before the run came to its end
 
-    def _settle(self, run: asyncio.Task[None]) -> BaseException | None:
-        """Turn how a run stopped into the exit code, record what made it fail, and return that."""
-        work = self._work
-        if run.cancelled():
-            work.exit_code = ExitCode.INTERRUPTED
-            return None
-        error = run.exception()
-        if error is None:
-            return None
-        if _drained(error):
-            work.exit_code = ExitCode.TERMINATED
-            return None
-        known = isinstance(error, LeadlineError)
-        work.exit_code = error.exit_code if isinstance(error, LeadlineError) else ExitCode.ERROR
-        said = str(error) if known else f"{type(error).__name__}: {error}"
-        failed = Failed(
-            turn=work.history.last_turn,
-            error=f"{said}; nothing gathered is lost: resume thread {self.thread}",
-            exit_code=work.exit_code,
-        )
-        work.transcript.append(failed, durable=True)
-        return error
-
 
 def _refuse_other_hosts(started: Started, hosts: Mapping[str, Host]) -> None:
     missing = [name for name in started.hosts if name not in hosts]
     if missing:
         raise UsageError(f"thread {started.thread} needs host {missing[0]}", do="connect it, then resume")
-
-
-def _drained(error: BaseException) -> bool:
-    from langgraph.errors import GraphDrained
-
-    return isinstance(error, GraphDrained)
 
 
 def _default_redactor(settings: Settings) -> Redactor:

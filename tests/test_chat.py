@@ -13,7 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from agent.events import ActionStarted, ApprovalGiven, Ended, Event, ToolFinished, TurnTaken, UserMessage
+from agent.events import (
+    ActionStarted,
+    ApprovalGiven,
+    ApprovalVoided,
+    Ended,
+    Event,
+    PlanMade,
+    ToolFinished,
+    TurnTaken,
+    UserMessage,
+)
 from agent.transcript import check_order, read_events
 from tests.chat_program import WORDS
 from tests.lab_fixtures import need_sandbox
@@ -184,7 +194,14 @@ def test_a_plan_is_shown_and_decided_on(chat: Terminal, tmp_path: Path) -> None:
     chat.type("y")
     chat.expect("C1 kept: improved at 1")
     chat.expect("C2: --pp-async-batch-depth of engine.service")
-    chat.expect("Apply it?")
+    first = digest(chat.expect("Apply it?"))
+    chat.type("e")
+    chat.expect("New value of --pp-async-batch-depth, empty to leave it out: ")
+    chat.type("\x7f2")
+    chat.expect("C2 is planned anew; the plan that was shown is void")
+    chat.expect("C2: --pp-async-batch-depth of engine.service")
+    again = chat.expect("Apply it?")
+    assert "edited the value: 1 was proposed" in again and digest(again) != first
     chat.type("d")
     chat.expect("Reason:")
     chat.type("not today")
@@ -198,6 +215,13 @@ def test_a_plan_is_shown_and_decided_on(chat: Terminal, tmp_path: Path) -> None:
     assert [(one.decision, one.reason) for one in given] == [("approved", ""), ("denied", "not today")]
     acted = {event.change for event in events(tmp_path) if isinstance(event, ActionStarted)}
     assert acted == {"C1"}
+    plans = [event for event in events(tmp_path) if isinstance(event, PlanMade) and event.change == "C2"]
+    voided = [event.digest for event in events(tmp_path) if isinstance(event, ApprovalVoided)]
+    assert [plan.plan["to_value"] for plan in plans] == ["1", "2"] and voided == [plans[0].digest]
+
+
+def digest(plan: str) -> str:
+    return plan.rpartition("Plan:")[2].split()[0]
 
 
 @pytest.mark.parametrize("chat", ["late"], indirect=True)

@@ -107,8 +107,8 @@ def doors(
     from prompt_toolkit.patch_stdout import patch_stdout
 
     shown = WholeLines()
-    screen = Screen(shown, status)
-    typed = TypedLines(settings.state_dir / HISTORY, complete, screen.tail, status.line)
+    screen = Screen(shown, status, bell=settings.chat.bell)
+    typed = TypedLines(settings.state_dir / HISTORY, complete, screen.tail, status.line, vi=settings.chat.vi)
     shown.changed, screen.lend = typed.redraw, typed.lend
     stack.enter_context(patch_stdout(raw=True))
     stack.callback(typed.close)

@@ -11,8 +11,8 @@ from agent.approvals import ApprovalRefused
 from agent.errors import ExitCode, LeadlineError
 from agent.events import Ended, Failed, Live
 from agent.surfaces import slash
-from agent.surfaces.approving import ELSEWHERE, decision, plan_text, unless_decided
 from agent.surfaces.ask import answer_of
+from agent.surfaces.deciding import Deciding, Left
 from agent.surfaces.doing import Doing
 from agent.surfaces.input_line import Closed, Interrupted, Later, Lines
 from agent.surfaces.opening import OWNED
@@ -33,7 +33,6 @@ HELD = (
     "held: the model waits, and what runs on the host goes on. Say something, press Enter to go on as "
     "before, or Ctrl-C again to leave"
 )
-ASK = "Apply it? y(es), n(o), d(eny with a reason): "
 
 
 class Conversation:
@@ -56,6 +55,7 @@ class Conversation:
         self._lines = lines
         self._screen = screen
         self._begin = begin
+        self._deciding = Deciding(lines, screen, self._asked_meanwhile)
         self._hears = hears
         self._queued: deque[str] = deque()
         self._stopped = False
@@ -164,7 +164,7 @@ class Conversation:
             if self._stopped:
                 await self.work(self.session, self.session.ask(None))
 
-    async def _command(self, line: str, *, at_work: bool = False, idle: bool = False) -> None:
+    async def _command(self, line: str, *, idle: bool = False) -> None:
         if line.startswith(slash.BY_HAND):
             await self._doing.by_hand(self, line, idle=idle)
             return
@@ -174,9 +174,7 @@ class Conversation:
                 self.session.cancel()
             return
         reply = slash.answer(self._doing.desk(self.session, idle=idle), line)
-        if at_work:
-            self._screen.say(reply.text, whole=reply.whole)
-        elif reply.text:
+        if reply.text:
             await self._screen.page(reply.text, whole=reply.whole)
         if reply.then is not None:
             await self._doing.then(self, reply.then)
@@ -197,6 +195,7 @@ class Conversation:
         files = write_case(session.folder, session.folder)
         if session.ended is not None and _count_ends(session) > ends:
             self._screen.say("\n" + answer_of(session, session.ended, files).rstrip())
+            self._screen.ring(f"{session.ended.outcome}: {session.ended.summary}"[:120])
 
     async def _watch(self, session: Session, events: AsyncIterator[Live]) -> bool:
         """Show events while lines are read beside them; return whether it came to a stop by itself."""
@@ -272,7 +271,7 @@ class Conversation:
     async def _steer(self, session: Session, text: str) -> None:
         """Do what a line asks for that was typed while the session works, or is held."""
         if text.startswith(("/", "!")):
-            await self._command(text, at_work=True)
+            await self._command(text)
             return
         if text:
             self._screen.say(f"> {printable(text)}", "bold")
@@ -296,34 +295,17 @@ class Conversation:
             )
             self._leaving, self._code = True, ExitCode.APPROVAL_NEEDED
             return None
-        self._screen.status.begin("needs you")
-        self._screen.plan(plan_text(plan, change))
         try:
-            answer = await unless_decided(session, self._answer())
-        except (Interrupted, Closed):
+            return await self._deciding.take(session)
+        except (Interrupted, Closed, Left):
             self._leaving = True
             if not self._lines.live:
                 self._code = ExitCode.APPROVAL_NEEDED
             return None
-        if self._leaving:
-            return None
-        if answer is None:
-            self._screen.note(ELSEWHERE)
-            return session.ask(None)
-        return session.answer(decision(change, plan, answer))
 
-    async def _answer(self) -> str:
-        while True:
-            word = (await self._lines.read(ASK, decision=True)).strip()
-            if word.startswith("/"):
-                await self._command(word)
-                if not self._leaving:
-                    continue
-            elif word.lower() in ("d", "deny"):
-                return (await self._lines.read("Reason: ", decision=True)).strip() or "n"
-            elif not word:
-                continue
-            return word
+    async def _asked_meanwhile(self, line: str) -> bool:
+        await self._command(line)
+        return not self._leaving
 
     def _again(self, session: Session) -> str:
         host = self._place.partition(" ")[0]

@@ -19,7 +19,7 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import DummyHistory, FileHistory
 from prompt_toolkit.input.typeahead import clear_typeahead
 
-from agent.surfaces.keys import STYLE, Commands, Complete, bindings
+from agent.surfaces.keys import STYLE, Commands, Complete, bindings, editing
 from tools.redact import redact
 
 REFRESH_S = 0.5
@@ -55,8 +55,8 @@ class Lines(Protocol):
     takes_later: bool
     """Tab sets a message aside until the work has come to its end."""
 
-    async def read(self, prompt: str, *, decision: bool = False) -> str:
-        """Return the next line; a decision starts with an empty line and is not remembered."""
+    async def read(self, prompt: str, *, decision: bool = False, default: str = "") -> str:
+        """Return the next line; a decision starts with ``default`` and is not remembered."""
         ...
 
     def keep(self, text: str) -> None:
@@ -119,7 +119,9 @@ class TypedLines:
             prompt_continuation="  ",
             **common,
         )
-        self._decisions: PromptSession[str] = PromptSession(history=DummyHistory(), **common)
+        self._decisions: PromptSession[str] = PromptSession(
+            history=DummyHistory(), key_bindings=editing(self._edit), **common
+        )
         self.takes_later = False
         """Tab sets a message aside until the work has come to its end."""
         self._entered: str | None = None
@@ -147,7 +149,7 @@ class TypedLines:
     def _toolbar(self) -> StyleAndTextTuples:
         return self._status(get_app().output.get_size().columns)
 
-    async def read(self, prompt: str, *, decision: bool = False) -> str:
+    async def read(self, prompt: str, *, decision: bool = False, default: str = "") -> str:
         """Return the next line; a cancelled read keeps what was typed for the next one."""
         if self._closed:
             raise Closed
@@ -156,7 +158,7 @@ class TypedLines:
             await self._settle()
         session = self._decisions if decision else self._messages
         self._entered = None
-        draft, self._draft = ("", self._draft) if decision else (self._draft, "")
+        draft, self._draft = (default, self._draft) if decision else (self._draft, "")
 
         def message() -> StyleAndTextTuples:
             tail = self._tail()
@@ -203,7 +205,7 @@ class TypedLines:
     def _edit(self) -> None:
         """Open what is typed in the person's editor."""
         self._lent = True
-        self._messages.default_buffer.open_in_editor().add_done_callback(self._edited)
+        get_app().current_buffer.open_in_editor().add_done_callback(self._edited)
 
     def _edited(self, done: object) -> None:
         self._lent = False
@@ -263,7 +265,7 @@ class PipedLines:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._lines.put_nowait, line)
 
-    async def read(self, prompt: str, *, decision: bool = False) -> str:
+    async def read(self, prompt: str, *, decision: bool = False, default: str = "") -> str:
         """Return the next line."""
         line = await self._lines.get()
         if line is None:

@@ -42,17 +42,13 @@ class Commands(Completer):
 
 
 def bindings(later: Callable[[], None], edit: Callable[[], None]) -> KeyBindings:
-    """Return the keys: a further line, the editor in every mode, Tab for completion or for later."""
-    keys = KeyBindings()
+    """Return the keys: a further line, the editor, Tab for completion or for later."""
+    keys = editing(edit)
 
     @keys.add("c-j")
     @keys.add("escape", "enter")
     def _(event: KeyPressEvent) -> None:
         event.current_buffer.insert_text("\n")
-
-    @keys.add("c-x", "c-e")
-    def _(event: KeyPressEvent) -> None:
-        edit()
 
     @keys.add("tab")
     def _(event: KeyPressEvent) -> None:
@@ -60,6 +56,17 @@ def bindings(later: Callable[[], None], edit: Callable[[], None]) -> KeyBindings
             _next(event.current_buffer)
         else:
             later()
+
+    return keys
+
+
+def editing(edit: Callable[[], None]) -> KeyBindings:
+    """Return the key that opens what is typed in the person's editor, in every mode."""
+    keys = KeyBindings()
+
+    @keys.add("c-x", "c-e")
+    def _(event: KeyPressEvent) -> None:
+        edit()
 
     return keys
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
 import io
-import pydoc
 import shutil
-import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import IO, cast
 
+from agent.config import pager, shows_notices
 from agent.events import Event, Live, Progress, TextDelta, TurnTaken
 from agent.surfaces.console import open_console
 from agent.surfaces.progress import Bars
@@ -30,11 +29,26 @@ class WholeLines(io.TextIOBase):
     def __init__(self) -> None:
         self.tail = ""
         self.changed: Callable[[], None] = lambda: None
+        self._held: list[str] | None = None
+
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Keep what is written in the block for after it: something else has the screen."""
+        self._held = []
+        try:
+            yield
+        finally:
+            held, self._held = "".join(self._held), None
+            if held:
+                sys.stdout.write(held)
+                sys.stdout.flush()
 
     def write(self, text: str) -> int:
         """Take text in; the standard output of the moment gets its whole lines."""
         whole, cut, self.tail = (self.tail + text).rpartition("\n")
-        if cut:
+        if cut and self._held is not None:
+            self._held.append(whole + cut)
+        elif cut:
             sys.stdout.write(whole + cut)
             sys.stdout.flush()
         self.changed()
@@ -52,10 +66,11 @@ class WholeLines(io.TextIOBase):
 class Screen:
     """Show events, answers and plans; without a terminal answers go to stdout and the rest to stderr."""
 
-    def __init__(self, lines: WholeLines | None, status: Status) -> None:
+    def __init__(self, lines: WholeLines | None, status: Status, *, bell: bool = True) -> None:
         self.typed = lines is not None
         self.status = status
         self._lines = lines
+        self._bell = bell
         self._bars = Bars()
         self.lend: Callable[[], AbstractContextManager[None]] = nullcontext
         """Gives the terminal to another program."""
@@ -121,14 +136,27 @@ class Screen:
             changed = line.startswith("    ") and line[4:5] in _DIFF
             self.say(line, _DIFF[line[4]] if changed else "")
 
+    def needs_person(self, why: str) -> None:
+        """Say in the status line, and by a bell, that a person is waited for."""
+        self.status.begin("needs you")
+        self.ring(why)
+
+    def ring(self, why: str) -> None:
+        """Ring the terminal's bell, and let it show a notice where it has such."""
+        out = sys.__stdout__
+        if not (self.typed and self._bell) or out is None:
+            return
+        notice = f"\x1b]9;{printable(why)}\x07" if shows_notices() else ""
+        with contextlib.suppress(OSError):  # past the input line: this moves no cursor
+            out.write(f"{notice}\x07")
+            out.flush()
+
     async def page(self, text: str, *, whole: bool = False) -> None:
-        """Print a text; one that is longer than the screen goes through the pager."""
-        if not self.typed or text.count("\n") < shutil.get_terminal_size().lines - 2:
+        """Print a text; one that is longer than the screen is paged, and what comes meanwhile waits."""
+        if self._lines is None or text.count("\n") < shutil.get_terminal_size().lines - 2:
             self.say(text, whole=whole)
             return
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the pager's
-        try:
-            with self.lend():
-                await asyncio.to_thread(pydoc.pager, text + "\n")
-        finally:
-            signal.signal(signal.SIGINT, before)
+        from agent.surfaces.pager import page
+
+        with self._lines.waiting():
+            await page(text, pager(), self.lend)
