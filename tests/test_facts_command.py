@@ -12,8 +12,8 @@ import pytest
 from agent.config import load_settings
 from agent.errors import UsageError
 from agent.looks import Seen
-from agent.surfaces import facts_command
-from agent.surfaces.facts_command import FactsOptions, interval, run
+from agent.surfaces import facts_shown
+from agent.surfaces.facts_shown import FactsOptions, interval, run
 from agent.surfaces.facts_table import told
 from evals.lab.hosts import Lab
 from tests.lab_fixtures import lab_settings, running, said
@@ -76,7 +76,7 @@ def test_a_watch_prints_what_changed_and_nothing_else(
     async def at_once(_: float) -> None:
         return None
 
-    monkeypatch.setattr(facts_command, "look_at", look_at)
+    monkeypatch.setattr(facts_shown, "look_at", look_at)
     monkeypatch.setattr(asyncio, "sleep", at_once)
     run(FactsOptions(["gpu1"], watch=True))
     lines = capsys.readouterr().out.splitlines()
