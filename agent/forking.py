@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -78,7 +78,7 @@ def upto(events: Sequence[Event], turn: int) -> list[Event]:
 def _link(source: Path, target: Path, events: Sequence[Event]) -> None:
     """Let the new thread have the outputs that its events name; they never change, so they are shared."""
     target.mkdir(mode=0o700)
-    for digest in set(_digests(events)):
+    for digest in outputs_of(events):
         if (source / digest).is_file():
             try:
                 os.link(source / digest, target / digest)
@@ -86,9 +86,12 @@ def _link(source: Path, target: Path, events: Sequence[Event]) -> None:
                 shutil.copyfile(source / digest, target / digest)
 
 
-def _digests(events: Sequence[Event]) -> Iterator[str]:
+def outputs_of(events: Sequence[Event]) -> set[str]:
+    """Return the digests of the outputs that events name."""
+    found: set[str] = set()
     for event in events:
         if isinstance(event, ToolFinished):
-            yield from (ref.sha256 for ref in event.artifacts)
+            found.update(ref.sha256 for ref in event.artifacts)
         elif isinstance(event, Measured | Judged):
-            yield event.artifact.sha256
+            found.add(event.artifact.sha256)
+    return found

@@ -30,6 +30,8 @@ class ThreadSummary:
     mode: Mode
     turns: int
     outcome: Outcome | None
+    last_at: datetime
+    folder: Path
 
 
 def new_id() -> str:
@@ -86,6 +88,29 @@ def lock(folder: Path) -> int:
     return descriptor
 
 
+def is_at_work(folder: Path) -> bool:
+    """Tell whether a process holds a thread, without getting into its way; False where that is not told."""
+    try:
+        inode = folder.stat().st_ino
+        held = Path("/proc/locks").read_text().splitlines()
+    except OSError:
+        return False
+    return any("FLOCK" in row and "WRITE" in row and row.split()[5].endswith(f":{inode}") for row in held)
+
+
+def size_of(folder: Path) -> int:
+    """Return how many bytes the files of a thread take."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def latest(settings: Settings) -> str:
+    """Return the thread that was last worked on; those that take a change back are gone on with by `undo`."""
+    found = [one for one in list_threads(settings) if not one.thread.startswith("undo-")]
+    if not found:
+        raise UsageError("there is no investigation yet", do="start one: leadline ask HOST SYMPTOM")
+    return max(found, key=lambda one: one.last_at).thread
+
+
 def list_threads(settings: Settings) -> list[ThreadSummary]:
     """Return what threads there are, newest first; a transcript that cannot be read is left out."""
     found = []
@@ -113,4 +138,6 @@ def _summary(path: Path) -> ThreadSummary | None:
         mode=first.mode,
         turns=max(event.turn for event in events),
         outcome=ends[-1] if ends else None,
+        last_at=events[-1].at,
+        folder=path.parent,
     )

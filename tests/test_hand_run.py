@@ -32,7 +32,6 @@ class Typed:
     """Lines that a person has typed before; every question is kept."""
 
     live = False
-    takes_later = False
 
     def __init__(self, *lines: str) -> None:
         self.rest = list(lines)
@@ -45,9 +44,6 @@ class Typed:
         return self.rest.pop(0)
 
     def keep(self, text: str) -> None:
-        pass
-
-    def close(self) -> None:
         pass
 
 

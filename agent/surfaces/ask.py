@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import shutil
 import signal
 import sys
@@ -20,6 +21,7 @@ from agent.given_log import give
 from agent.models.select import PLAYBOOK, model_of
 from agent.state import Change, Conclusion
 from agent.surfaces.approving import decide, refuse_unattended
+from agent.surfaces.going_on import NO_HOST, meant
 from agent.surfaces.open_options import OpenOptions
 from agent.surfaces.opening import give_back, open_hosts, resume, settings_of, start
 from agent.surfaces.result import Stopped, conclusion_of, nothing_began, print_result, result_of
@@ -33,15 +35,12 @@ if TYPE_CHECKING:
     from agent.session import Session
 
 
-NO_HOST = "-"
-"""In place of a host: only the log on standard input is judged."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskOptions(OpenOptions):
     """Hold what the command line asked for."""
 
     symptom: str
+    last: bool = False
     approve: bool
     out: Path | None
     output: str
@@ -71,9 +70,14 @@ class Asking:
 
     async def run(self) -> ExitCode:
         """Investigate; return the code to leave with."""
-        options = self.options
+        options = self.options = _meant(self.options)
         log = _given(options)
         settings = settings_of(options)
+        if options.resume is not None and options.symptom and settings.model == PLAYBOOK:
+            raise UsageError(
+                "the built-in playbooks hear nothing beyond the symptom",
+                do="say nothing to go on, or name a model that listens: --model NAME --base-url URL",
+            )
         _check_approve(options, settings)
         async with AsyncExitStack() as stack:
             session = self.session = await _open(options, settings, stack)
@@ -100,7 +104,8 @@ class Asking:
 
         show(session.events[0] if options.resume is None else session.events[-1])
         try:
-            async for event in session.ask(None):
+            said = options.symptom if options.resume is not None else ""
+            async for event in session.ask(said or None):
                 show(event)
             while (events := await decide(session, unattended=options.approve)) is not None:
                 async for event in events:
@@ -124,6 +129,13 @@ class Asking:
         if self.session is None:
             return nothing_began(error.exit_code, why)
         return result_of(self.session, error.exit_code, [], stopped="error", why=why)
+
+
+def _meant(options: AskOptions) -> AskOptions:
+    """Return the options with the thread that is meant, and what is said to it."""
+    example = 'leadline ask local "decode is slow: 24 tok/s"'
+    found = meant(options.host, options.symptom, options.resume, last=options.last, example=example)
+    return dataclasses.replace(options, host=found.host, symptom=found.text, resume=found.thread)
 
 
 def _given(options: AskOptions) -> Log | None:

@@ -20,6 +20,7 @@ from agent.surfaces.options import (
     HostsArgument,
     InFlightOption,
     JsonOption,
+    LastOption,
     LoadOption,
     ModeChoice,
     ModelOption,
@@ -30,8 +31,8 @@ from agent.surfaces.options import (
     ResumeOption,
     SendRgOption,
     SessionArgument,
-    TranscriptArgument,
 )
+from agent.surfaces.sessions_command import sessions
 from agent.surfaces.slack_command import slack
 
 app = typer.Typer(
@@ -45,7 +46,6 @@ app = typer.Typer(
     epilog="Try it without a key or a GPU: leadline ask lab:kimi-k26-pp8 'PP8 decode is slow'. "
     "Exit codes: docs/cli.md.",
 )
-sessions = typer.Typer(no_args_is_help=True, help="Investigations on this machine.")
 playbooks = typer.Typer(no_args_is_help=True, help="Known causes that the built-in model follows.")
 cases = typer.Typer(no_args_is_help=True, help="Case files: what was found, in a form that anyone can check.")
 app.add_typer(sessions, name="sessions")
@@ -76,11 +76,12 @@ def root(
 
 @app.command()
 def ask(
-    host: HostsArgument,
+    host: HostsArgument = "",
     symptom: Annotated[
         str, typer.Argument(help="What is wrong, in your words, with the numbers you see.")
     ] = "",
     resume: ResumeOption = None,
+    last: LastOption = False,
     mode: ModeOption = ModeChoice.READ_ONLY,
     approve: ApproveOption = False,
     allow_in_flight: InFlightOption = False,
@@ -109,6 +110,7 @@ def ask(
             host=host,
             symptom=symptom,
             resume=resume,
+            last=last,
             mode=mode.value,
             approve=approve,
             allow_in_flight=allow_in_flight,
@@ -128,8 +130,9 @@ def ask(
 
 @app.command()
 def chat(
-    host: HostsArgument,
+    host: HostsArgument = "",
     resume: ResumeOption = None,
+    last: LastOption = False,
     mode: ModeOption = ModeChoice.READ_ONLY,
     model: ModelOption = None,
     base_url: BaseUrlOption = None,
@@ -140,11 +143,18 @@ def chat(
     Example: leadline chat gpu1 --model NAME --base-url http://gpu1:30000/v1
     """
     from agent.surfaces.chat import run
+    from agent.surfaces.going_on import meant
     from agent.surfaces.open_options import OpenOptions
 
+    found = meant(host, "", resume, last=last, example="leadline chat local")
     run(
         OpenOptions(
-            host=host, resume=resume, mode=mode.value, model=model, base_url=base_url, allow_load=allow_load
+            host=found.host,
+            resume=found.thread,
+            mode=mode.value,
+            model=model,
+            base_url=base_url,
+            allow_load=allow_load,
         )
     )
 
@@ -283,30 +293,6 @@ def replay(
 change_commands.register(app)
 init_command.register(app)
 facts_command.register(app)
-
-
-@sessions.command("list")
-def sessions_list(json_: JsonOption = False) -> None:
-    """List investigations, newest first."""
-    from agent.surfaces.records import list_sessions
-
-    list_sessions(as_json=json_)
-
-
-@sessions.command("show")
-def sessions_show(session: SessionArgument, json_: JsonOption = False) -> None:
-    """Print the case file of an investigation as Markdown, or as JSON."""
-    from agent.surfaces.records import show_session
-
-    show_session(session, as_json=json_)
-
-
-@sessions.command("validate")
-def sessions_validate(transcript: TranscriptArgument) -> None:
-    """Check a transcript, or that of a folder, against the schema; name line and field of what is wrong."""
-    from agent.surfaces.records import validate
-
-    validate(transcript)
 
 
 @cases.command("list")

@@ -11,7 +11,7 @@ from agent.errors import LeadlineError, UsageError
 from agent.models.select import PLAYBOOK
 from agent.own_secrets import redactor
 from agent.sharing import Ran, judged, run_by_hand, share, shown
-from agent.surfaces.input_line import Closed, Interrupted, Lines
+from agent.surfaces.input_line import Closed, Interrupted, Later
 from tools.artifacts import ArtifactStore
 from tools.contract import Host, ToolContext, ToolError
 from tools.display import printable
@@ -29,13 +29,27 @@ _HOST = re.compile(r"(\S+):\s+(.*)", re.DOTALL)
 T = TypeVar("T")
 
 
+class Keyboard(Protocol):
+    """Where lines come from, as far as it is of use here."""
+
+    live: bool
+
+    async def read(self, prompt: str, *, decision: bool = False) -> str:
+        """Return the next line; raise `Interrupted`, `Later` or `Closed`."""
+        ...
+
+    def keep(self, text: str) -> None:
+        """Keep what was typed for the next line."""
+        ...
+
+
 class Floor(Protocol):
     """What a chat lends to a command that a person runs."""
 
     session: Session | None
 
     @property
-    def lines(self) -> Lines:
+    def lines(self) -> Keyboard:
         """Return where lines come from."""
         ...
 
@@ -164,6 +178,8 @@ async def _attended(floor: Floor, name: str, doing: Coroutine[Any, Any, T]) -> T
                 continue
             try:
                 floor.lines.keep(reading.result())
+            except Later as typed:
+                floor.lines.keep(typed.text)
             except (Interrupted, Closed) as stopped:
                 task.cancel()
                 await asyncio.wait({task})

@@ -49,6 +49,10 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on stdout."
 ResumeOption = Annotated[
     str | None, typer.Option(help="Go on with an investigation: its id, see `leadline sessions list`.")
 ]
+LastOption = Annotated[
+    bool,
+    typer.Option("--last", "--continue", "-c", help="Go on with the investigation last worked on."),
+]
 ModeOption = Annotated[
     ModeChoice,
     typer.Option(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,31 +16,7 @@ from tools.display import printable
 
 if TYPE_CHECKING:
     from agent.casefile import CaseFile
-
-
-def list_sessions(*, as_json: bool) -> None:
-    """Print a line for each investigation, newest first."""
-    from tools.display import printable
-
-    found = threads.list_threads(load_settings())
-    for one in found:
-        if as_json:
-            row = {
-                "session_id": one.thread,
-                "started_at": one.started_at.isoformat(),
-                "hosts": one.hosts,
-                "mode": one.mode,
-                "turns": one.turns,
-                "outcome": one.outcome,
-                "symptom": one.symptom,
-            }
-            sys.stdout.write(json.dumps(row) + "\n")
-        else:
-            hosts, outcome = ", ".join(one.hosts), one.outcome or "unfinished"
-            line = printable(f"{one.thread}  {outcome:<18} {hosts}  {one.symptom}")
-            sys.stdout.write(line.replace("\n", " ") + "\n")
-    if not found and not as_json:
-        sys.stdout.write("No investigations yet. Start one: leadline ask HOST SYMPTOM\n")
+    from agent.events import Event
 
 
 def show_session(session: str, *, as_json: bool) -> None:
@@ -66,13 +43,21 @@ def write_case(folder: Path, out: Path) -> list[str]:
     return [str(path) for path in [*paths, out / "transcript.jsonl"]]
 
 
-def case_text(folder: Path, form: str) -> str:
-    """Return the case file of a session's folder as ``md``, ``json`` or ``html``."""
-    from agent.casefile import to_json, to_markdown
+def case_text(folder: Path, form: str, events: Sequence[Event] | None = None) -> str:
+    """Return the case file of a session's folder as ``md``, ``json`` or ``html``.
 
-    case = _case(folder)
+    ``events`` stand in for those of its transcript, as where secrets in them were masked anew.
+    """
+    from agent.casefile import build, to_json, to_markdown
+    from agent.casefile_html import to_html
+    from agent.transcript import read_events
+    from tools.artifacts import ArtifactStore
+
+    found = events if events is not None else read_events(folder / "transcript.jsonl")
+    store = ArtifactStore(folder / "artifacts")
+    case = build(found, store)
     if form == "html":
-        return _page(folder, case)
+        return to_html(case, found, store)
     return (to_json(case) if form == "json" else to_markdown(case)) + "\n"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from agent import threads
 from agent.errors import LeadlineError
-from agent.events import Ended, PlanMade, TurnTaken
+from agent.events import Ended, TurnTaken
 from agent.forking import fork, turns_of
+from agent.standing_changes import kept_changes
 from agent.state import Change
 from agent.surfaces.ages import age
 from agent.surfaces.slash_record import COMMANDS as ON_RECORD
@@ -26,12 +26,9 @@ from agent.surfaces.slash_types import (
     Reply,
     Share,
     TakeBack,
-    changes_of,
 )
-from agent.transcript import peek_events
 
 if TYPE_CHECKING:
-    from agent.config import Settings
     from agent.session import Session
 
 FORMS = {"md": "Markdown", "html": "one page", "json": "for programs"}
@@ -40,23 +37,7 @@ _LISTED = 20
 
 def _kept(session: Session) -> dict[str, Change]:
     """Return the changes of this session that were kept and that nobody has taken back."""
-    plans = {e.change: str(e.plan.get("id", "")) for e in session.events if isinstance(e, PlanMade)}
-    settings = session.work.settings
-    return {
-        name: change
-        for name, change in changes_of(session.events).items()
-        if change.status == "verified" and not _taken_back(settings, plans.get(name, ""))
-    }
-
-
-def _taken_back(settings: Settings, plan: str) -> bool:
-    """Tell whether a kept change, named by its plan, was taken back here since."""
-    if not plan:
-        return False
-    paths = (settings.state_dir / "threads").glob(f"undo-{glob.escape(plan)}*/transcript.jsonl")
-    return any(
-        isinstance(event, Ended) and event.outcome == "fixed" for path in paths for event in peek_events(path)
-    )
+    return kept_changes(session.work.settings, session.events)
 
 
 def _undo(session: Session, argument: str) -> str | Reply:
