@@ -28,10 +28,11 @@ from pydantic_settings import (
 from agent.audit_settings import AuditSettings
 from agent.chat_settings import ChatSettings
 from agent.config_rules import check_project, loosened
-from agent.config_sources import Origin, read_files, wrong
+from agent.config_sources import Origin, Rank, read_files, wrong
 from agent.errors import UsageError
 from agent.inventory_settings import HostEntry, host_name
 from agent.model_settings import TAKEN, ModelEntry, model_name
+from agent.notes_settings import NotesSettings
 from agent.roles import ApprovalSettings
 from agent.slack_settings import SlackSettings
 from tools.contract import ToolSettings
@@ -52,6 +53,11 @@ def config_files() -> list[Path]:
         _xdg("XDG_CONFIG_HOME", ".config") / "config.toml",
         Path(".leadline.toml"),
     ]
+
+
+def notes_files() -> list[tuple[Rank, Path]]:
+    """Return where the notes of site and person stand, beside their settings."""
+    return [("site", SITE.with_name("AGENTS.md")), ("person", config_files()[1].with_name("AGENTS.md"))]
 
 
 def _slack_keys() -> dict[str, dict[str, str]]:
@@ -139,6 +145,7 @@ class Settings(BaseSettings):
     models: dict[Annotated[str, AfterValidator(model_name)], ModelEntry] = Field(
         default_factory=dict, description="Models by a name of ours, for `model` and -m."
     )
+    notes: NotesSettings = Field(default_factory=NotesSettings)
     trusted_projects: list[Path] = Field(
         default_factory=list, description="Folders whose .leadline.toml may say what a person's own file may."
     )

@@ -37,6 +37,13 @@ def snapshots() -> dict[str, str]:
         **prompts,
         "note_act.txt": render("note_act"),
         "note_last_turn.txt": render("note_last_turn", turns=40),
+        "note_operator.txt": render(
+            "note_operator", subject="gpu1", source="[hosts.gpu1] of the settings", text="NOTES"
+        ),
+        "note_host_file.txt": render(
+            "note_host_file", host="gpu1", path="/etc/leadline/notes.md", text="NOTES"
+        ),
+        "note_left_out.txt": render("note_left_out", asked=3, down=1, rows="ROWS"),
         "eval_judge.txt": judge_question(),
         "tool_schemas.json": schemas,
     }
@@ -48,6 +55,9 @@ def snapshots() -> dict[str, str]:
         *(f"system_prompt_{mode}.txt" for mode in MODES),
         "note_act.txt",
         "note_last_turn.txt",
+        "note_operator.txt",
+        "note_host_file.txt",
+        "note_left_out.txt",
         "eval_judge.txt",
         "tool_schemas.json",
     ],

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from agent.config import Settings
 from agent.errors import UsageError
 from agent.models.select import model_of
+from agent.notes import notes_for
 from agent.slack.access import Access
 from agent.slack.door import Door
 from agent.slack.hosts import Connected, connected, usable
@@ -55,7 +56,8 @@ def open_session(settings: Settings, kept: Kept, hosts: Mapping[str, Host]) -> S
     if kept.thread is not None:
         return Session.resume(settings, kept.thread, model, hosts)
     mode = settings.slack.channel(kept.place.channel).mode
-    return Session.start(settings, model, hosts, symptom(kept), mode, requester=kept.requester)
+    notes = notes_for(settings, list(hosts))
+    return Session.start(settings, model, hosts, symptom(kept), mode, requester=kept.requester, notes=notes)
 
 
 def refuse_what_was_taken_away(settings: Settings, kept: Kept) -> None:

@@ -13,6 +13,7 @@ from agent.errors import HostUnreachable, UsageError
 from agent.inventory import Inventory
 from agent.models import Model
 from agent.models.select import PLAYBOOK, model_of
+from agent.notes import notes_for, notes_on
 from agent.surfaces.open_options import OpenOptions
 from agent.surfaces.side_by_side import Opened, open_all
 from agent.surfaces.targets import is_fresh, is_lab, release
@@ -67,6 +68,8 @@ async def open_hosts(
         raise HostUnreachable(hosts.down[0].what, do=hosts.down[0].do)
     for host in hosts.down:
         progress(f"not reached, and left out: {host.what}; {host.do}")
+    if options.resume is None:
+        hosts.notes = await notes_on(settings, hosts)
     return hosts
 
 
@@ -81,7 +84,6 @@ def start(
     from agent.session import Session
 
     fresh = started_here(options, hosts)
-    missing = hosts.note if isinstance(hosts, Opened) else None
     try:
         session = Session.start(
             settings,
@@ -90,7 +92,7 @@ def start(
             symptom,
             options.mode,
             scenario=scenario_of(list(hosts), settings),
-            notes=[missing] if missing else [],
+            notes=_notes(settings, hosts),
         )
     except BaseException:
         for name in fresh:
@@ -99,6 +101,14 @@ def start(
     if fresh:
         (session.folder / OWNED).write_text("\n".join(fresh))
     return session
+
+
+def _notes(settings: Settings, hosts: Mapping[str, Host]) -> list[str]:
+    """Return what the model is told before its first turn."""
+    notes = notes_for(settings, list(hosts))
+    if isinstance(hosts, Opened):
+        notes += [*hosts.notes, *([hosts.note] if hosts.note else [])]
+    return notes
 
 
 def started_here(options: OpenOptions, hosts: Iterable[str]) -> list[str]:

@@ -11,6 +11,8 @@ from typing import TypeVar
 from agent.config import Settings
 from agent.errors import HostUnreachable
 from agent.surfaces.targets import is_fresh, open_host, release
+from agent.untrusted import wrapped
+from prompts.render import render
 from tools.contract import Host
 
 AT_ONCE = 8
@@ -34,18 +36,17 @@ class Opened(dict[str, Host]):
     def __init__(self) -> None:
         super().__init__()
         self.down: list[Down] = []
+        self.notes: list[str] = []
+        """What their own files of notes say."""
 
     @property
     def note(self) -> str | None:
         """Return what the record has to say of hosts that were asked for and are not there."""
         if not self.down:
             return None
-        rows = "".join(f"\n- {host.name}: {host.what}" for host in self.down)
-        return (
-            f"Of {len(self) + len(self.down)} hosts that the person named, {len(self.down)} could not be "
-            f"reached. Nothing is known of them now:{rows}\n"
-            "The others are open. Say in the conclusion which were left out."
-        )
+        # What a server says as it hangs up is a stranger's text.
+        rows = wrapped("\n".join(f"- {host.name}: {host.what}" for host in self.down))
+        return render("note_left_out", asked=len(self) + len(self.down), down=len(self.down), rows=rows)
 
 
 async def each(names: Sequence[str], work: Callable[[str], Awaitable[T]]) -> list[T]:
