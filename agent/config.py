@@ -340,6 +340,11 @@ def in_tmux() -> bool:
     return bool(os.environ.get("TMUX"))  # noqa: TID251
 
 
+def environment_without(*names: str) -> dict[str, str]:
+    """Return the environment for a library that reads it, less some variables."""
+    return {name: value for name, value in os.environ.items() if name not in names}  # noqa: TID251
+
+
 def pager() -> str:
     """Return the command that pages long texts, empty where the person named none."""
     return os.environ.get("PAGER", "")  # noqa: TID251

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from typing import IO, TYPE_CHECKING
+
+from agent.config import environment_without
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -12,7 +16,28 @@ def open_console(file: IO[str]) -> Console:
     """Return a console on ``file``; under ``NO_COLOR`` it prints plain text, not even bold."""
     from rich.console import Console
 
-    console = Console(file=file, highlight=False, emoji=False, soft_wrap=True)
+    # What a shell once exported does not follow a terminal that is resized, or nested in another.
+    known = environment_without(*(("COLUMNS", "LINES") if _at_terminal() else ()))
+    console = Console(file=file, highlight=False, emoji=False, soft_wrap=True, _environ=known)
     if not console.no_color:
         return console
-    return Console(file=file, highlight=False, emoji=False, soft_wrap=True, color_system=None)
+    plain = Console(
+        file=file, highlight=False, emoji=False, soft_wrap=True, color_system=None, _environ=known
+    )
+    return plain
+
+
+def terminal_size() -> os.terminal_size:
+    """Return the size of the terminal as it is now."""
+    return _at_terminal() or shutil.get_terminal_size()
+
+
+def _at_terminal() -> os.terminal_size | None:
+    for descriptor in (1, 2, 0):
+        try:
+            size = os.get_terminal_size(descriptor)
+        except OSError:
+            continue
+        if size.columns > 0:
+            return size
+    return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -12,7 +11,7 @@ from typing import IO, cast
 
 from agent.config import pager, shows_notices
 from agent.events import Event, Live, Progress, TextDelta, TurnTaken
-from agent.surfaces.console import open_console
+from agent.surfaces.console import open_console, terminal_size
 from agent.surfaces.progress import Bars
 from agent.surfaces.status import Status
 from agent.surfaces.terminal import Terminal
@@ -60,7 +59,7 @@ class WholeLines(io.TextIOBase):
 
     def shown_tail(self) -> str:
         """Return the end of the unfinished line, as much as leaves room for typing."""
-        return self.tail[-_TAIL_LINES * shutil.get_terminal_size().columns :]
+        return self.tail[-_TAIL_LINES * terminal_size().columns :]
 
 
 class Screen:
@@ -97,7 +96,7 @@ class Screen:
         """Return what stands between the text and the input line: an unfinished line, and bars."""
         if self._lines is None:
             return ""
-        rows = [self._lines.shown_tail(), *self._bars.lines(shutil.get_terminal_size().columns)]
+        rows = [self._lines.shown_tail(), *self._bars.lines(terminal_size().columns)]
         return "\n".join(row for row in rows if row)
 
     def event(self, event: Live, *, answering: bool) -> None:
@@ -153,7 +152,7 @@ class Screen:
 
     async def page(self, text: str, *, whole: bool = False) -> None:
         """Print a text; one that is longer than the screen is paged, and what comes meanwhile waits."""
-        if self._lines is None or text.count("\n") < shutil.get_terminal_size().lines - 2:
+        if self._lines is None or text.count("\n") < terminal_size().lines - 2:
             self.say(text, whole=whole)
             return
         from agent.surfaces.pager import page
