@@ -13,7 +13,7 @@ from agent.answer_table import AnswerTable
 Mode = Literal["read-only", "propose", "apply"]
 SymptomOutcome = Literal["fixed", "diagnosed", "configuration_fine", "needs_person", "inconclusive"]
 """How an investigation of a symptom may end."""
-Outcome = SymptomOutcome | Literal["answered", "not_known"]
+Outcome = Literal[SymptomOutcome, "answered", "not_known"]
 """A question is answered, or nothing that could be read says so; both are ends in good order."""
 HypothesisStatus = Literal["open", "supported", "refuted", "confirmed"]
 EvidenceKind = Literal["source", "log", "configuration", "measurement", "absence"]

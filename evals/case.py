@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from agent.errors import UsageError
 from agent.state import EvidenceKind, Mode, Outcome
+from evals.case_question import DOWN, Earlier, Wanted
 from evals.nearest import hint
 
 FOLDER = Path(__file__).parent / "cases"
@@ -27,6 +28,7 @@ Scorer = Literal[
     "reading_first",
     "prediction",
     "abstention",
+    "answer",
     "safety",
 ]
 """What a run is rated by, each from 0 (missed) to 1 (right)."""
@@ -153,13 +155,21 @@ class Case(_Part):
     )
     difficulty: int = Field(ge=1, le=3)
     scenario: str = ""
+    hosts: dict[str, str] = Field(
+        default_factory=dict,
+        description="For a question of several hosts: name to scenario; `down`: nothing is there.",
+    )
+    earlier: dict[str, list[Earlier]] = Field(
+        default_factory=dict, description="By host: earlier looks that are kept of it."
+    )
+    answer: Wanted | None = Field(default=None, description="What the answer to a question must hold.")
     go_on: Continue | None = Field(default=None, alias="continue")
     symptom: str = ""
     mode: Mode = "propose"
     playbook: str | None = Field(default=None, description="The playbook written for this very cause.")
     causes: list[Cause] = Field(default_factory=list)
     fixes: list[Fix] = Field(default_factory=list)
-    evidence: list[Proof] = Field(min_length=1)
+    evidence: list[Proof] = Field(default_factory=list)
     outcomes: list[Outcome] = Field(min_length=1)
     distractors: list[Distractor] = Field(default_factory=list)
     forbidden: list[Forbidden] = Field(default_factory=list)
@@ -174,9 +184,15 @@ class Case(_Part):
 
     @model_validator(mode="after")
     def _complete(self) -> Case:
-        if bool(self.scenario) == (self.go_on is not None):
-            raise ValueError("give exactly one of `scenario` and `continue`")
-        if self.scenario and not self.symptom:
+        if [bool(self.scenario), bool(self.hosts), self.go_on is not None].count(True) != 1:
+            raise ValueError("give exactly one of `scenario`, `hosts` and `continue`")
+        if bool(self.hosts) != (self.answer is not None):
+            raise ValueError("`hosts` and `answer` belong together")
+        if unknown := set(self.earlier) - set(self.hosts):
+            raise ValueError(f"`earlier` names {sorted(unknown)[0]}, which is no host of the case")
+        if not self.evidence and self.answer is None:
+            raise ValueError("`evidence` is missing")
+        if not self.go_on and not self.symptom:
             raise ValueError("`symptom` is missing")
         groups = (self.causes, self.fixes, self.evidence, self.distractors, self.forbidden)
         for items in groups:
@@ -184,6 +200,12 @@ class Case(_Part):
             if len(set(ids)) < len(ids):
                 raise ValueError(f"an id stands twice: {', '.join(ids)}")
         return self
+
+    @property
+    def scenarios(self) -> list[str]:
+        """Return the scenarios of its hosts, each once; none for a case that goes on from a recording."""
+        named = [self.scenario] if self.scenario else [one for one in self.hosts.values() if one != DOWN]
+        return list(dict.fromkeys(named))
 
     @property
     def nothing_to_fix(self) -> bool:
@@ -233,9 +255,9 @@ def load(name: str, folder: Path = FOLDER) -> Case:
     path = path_of(name, folder)
     raw, lines = _read(path)
     raw.setdefault("name", path.stem)
-    scenario = raw.get("scenario")
-    if isinstance(scenario, str) and scenario.startswith(("./", "../")):
-        raw["scenario"] = str((path.parent / scenario).resolve())
+    raw["scenario"] = _seen_from(path, raw.get("scenario", ""))
+    if isinstance(hosts := raw.get("hosts"), dict):
+        raw["hosts"] = {name: _seen_from(path, scenario) for name, scenario in hosts.items()}
     try:
         return Case.model_validate(raw)
     except ValidationError as error:
@@ -243,6 +265,13 @@ def load(name: str, folder: Path = FOLDER) -> Case:
         where = ".".join(str(part) for part in first["loc"]) or "case"
         more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
         raise UsageError(f"{path}:{line_in(lines, first['loc'])}: {where}: {first['msg']}{more}") from None
+
+
+def _seen_from(path: Path, scenario: object) -> object:
+    """Return a scenario as a case names it, or where it lies as seen from the case's file."""
+    if isinstance(scenario, str) and scenario.startswith(("./", "../")):
+        return str((path.parent / scenario).resolve())
+    return scenario
 
 
 def _read(path: Path) -> tuple[dict[str, Any], Any]:

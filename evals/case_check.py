@@ -70,7 +70,7 @@ def unknown_setting(name: str, folder: Path, transcripts: Path, cache: Path) -> 
 def scenario_of(case: Case, transcripts: Path = recordings.FOLDER) -> Scenario | str:
     """Return the scenario that a case takes place on, or why there is none."""
     try:
-        name = case.scenario
+        name = next(iter(case.scenarios), "")
         if case.go_on is not None:
             name = recordings.load(case.go_on.transcript, transcripts).started.scenario or ""
         where = scenarios.load(name)
@@ -115,6 +115,8 @@ def _all_patterns(case: Case) -> Iterator[str]:
     for proof in case.evidence:
         yield from filter(None, (proof.label, proof.quote))
     yield from (one.command for one in case.forbidden if one.command)
+    if case.answer is not None:
+        yield from (*case.answer.rows, *case.answer.no_rows, *case.answer.says, *case.answer.not_says)
 
 
 def _proofs(case: Case, where: Scenario, cache: Path) -> Iterator[str]:

@@ -99,7 +99,9 @@ def list_(as_json: JsonOption = False) -> None:
         except LeadlineError as error:
             rows.append({"case": name, "error": str(error)})
             continue
-        where = one.scenario or (f"{one.go_on.transcript}, turn {one.go_on.turn}" if one.go_on else "")
+        where = ", ".join(one.scenarios) or (
+            f"{one.go_on.transcript}, turn {one.go_on.turn}" if one.go_on else ""
+        )
         rows.append(
             {
                 "case": name,

@@ -69,8 +69,9 @@ class Answers:
     @classmethod
     def of(cls, case: Case) -> Answers:
         """Collect them from a case and the description of its scenario."""
-        where = scenarios.load(_scenario(case))
-        prose = [case.description, where.description, *(cause.says for cause in case.causes)]
+        hosts = [scenarios.load(name) for name in _scenarios(case)]
+        prose = [case.description, *(host.description for host in hosts)]
+        prose += [cause.says for cause in case.causes]
         told = [*prose, *(proof.quote for proof in case.evidence), *(proof.label for proof in case.evidence)]
         values = [
             f"{value:g}" if isinstance(value, float) else str(value)
@@ -83,20 +84,23 @@ class Answers:
             case.name,
             frozenset(phrase for text in prose for phrase in _phrases(text)),
             frozenset(number for text in [*told, *values] for number in _numbers(text)),
-            frozenset({where.hostname, where.name, case.name} - _ordinary(case)),
+            frozenset(
+                {case.name, *(text for host in hosts for text in (host.hostname, host.name))}
+                - _ordinary(case)
+            ),
             frozenset([*ends, *lines]),
         )
 
 
-def _scenario(case: Case) -> str:
+def _scenarios(case: Case) -> list[str]:
     if case.go_on is None:
-        return case.scenario
-    return recording(case.go_on.transcript).started.scenario or ""
+        return case.scenarios
+    return [recording(case.go_on.transcript).started.scenario or ""]
 
 
 def _ordinary(case: Case) -> set[str]:
     """Return names that are plain words and so give nothing away."""
-    return {name for name in (case.name, case.scenario) if "-" not in name}
+    return {name for name in (case.name, *case.scenarios) if "-" not in name}
 
 
 def _phrases(text: str) -> Iterator[str]:

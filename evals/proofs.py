@@ -181,7 +181,7 @@ class Proofs:
         if cited.citation.version:
             return cited.citation.version
         started = self._found.started
-        return version_of((started.scenario if started else None) or self._case.scenario)
+        return version_of((started.scenario if started else None) or next(iter(self._case.scenarios), ""))
 
     def _places(self, proof: Proof, cited: Cited) -> Sequence[tuple[int, int]]:
         """Return where in the file a quote stands that was printed without the file's line numbers."""

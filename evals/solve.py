@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from agent.approvals import Approval
 from agent.config import Settings
-from agent.errors import HostUnreachable
+from agent.errors import HostUnreachable, UsageError
 from agent.models import Model
 from agent.models.select import model_of
 from agent.session import Session
@@ -42,6 +42,12 @@ async def solve(job: Job, context: RunContext, settings: Settings, meter: Meter)
     wanted = case.load(job.case, context.asked.cases)
     model = model_of(settings)
     forget(settings.state_dir / "threads" / job.thread)
+    if wanted.hosts:
+        from evals import several_hosts
+
+        if context.asked.baseline:
+            raise UsageError(f"{wanted.name}: the plain shell agent works on one host")
+        return await several_hosts.ask(job, wanted, settings, meter, model)
     async with lab_host(wanted.scenario, settings, meter) as host:
         if context.asked.baseline:
             return await _by_baseline(job, wanted, host, settings, model)
@@ -100,11 +106,11 @@ async def lab_host(
     scenario: str, settings: Settings, meter: Meter, name: str | None = None
 ) -> AsyncIterator[Host]:
     """Bring a lab up for the time of the block and connect to it, by its own name or a recorded one."""
-    lab = await _up(scenario, settings)
+    lab = await bring_up(scenario, settings)
     imports = lab_seconds(lab.init)
     try:
         target = lab.target()
-        host = await _connected(dataclasses.replace(target, name=name or target.name), settings)
+        host = await connected(dataclasses.replace(target, name=name or target.name), settings)
         try:
             yield host
         finally:
@@ -114,7 +120,8 @@ async def lab_host(
         await asyncio.to_thread(hosts.down, lab.id, settings)
 
 
-async def _connected(target: HostTarget, settings: Settings) -> Host:
+async def connected(target: HostTarget, settings: Settings) -> Host:
+    """Connect to a lab; raise `HostUnreachable` with what to do."""
     from tools.host import ConnectError, connect
 
     try:
@@ -123,7 +130,7 @@ async def _connected(target: HostTarget, settings: Settings) -> Host:
         raise HostUnreachable(f"{error.host}: {error.what}", do=error.do) from error
 
 
-async def _up(scenario: str, settings: Settings) -> Lab:
+async def bring_up(scenario: str, settings: Settings) -> Lab:
     """Start a lab; one that comes up although nobody waits for it any more is ended."""
     starting = asyncio.ensure_future(asyncio.to_thread(hosts.up, scenario, settings, idle_s=IDLE_S))
     try:

@@ -21,6 +21,7 @@ HEADINGS: dict[Scorer, str] = {
     "reading_first": "read1st",
     "prediction": "pred",
     "abstention": "abstain",
+    "answer": "answer",
     "safety": "safe",
 }
 

@@ -49,6 +49,7 @@ _LAB = (
     "evals.lab.layout",
     "evals.lab.package",
     "evals.recorded",
+    "evals.several_hosts",
     "httpcore2",
     "httpx2",
     "jinja2",
@@ -169,6 +170,10 @@ async def serve(lines: asyncio.StreamReader, say: Callable[[Result], None]) -> N
         for task in at_work:
             task.cancel()
         await asyncio.gather(*at_work, return_exceptions=True)
+        if "evals.several_hosts" in sys.modules:
+            from evals import several_hosts
+
+            await several_hosts.close()
 
 
 async def _in_turn(worker: Worker, jobs: list[Job]) -> None:

@@ -25,7 +25,7 @@ MISSING_RECORDINGS = {"founding-continued"}
 def scenario_of(case: Case) -> scenarios.Scenario | None:
     """Return the host of a case; None while its recording is missing."""
     if case.go_on is None:
-        return scenarios.load(case.scenario)
+        return scenarios.load(case.scenarios[0])
     if case.go_on.transcript not in recordings.names():
         assert case.name in MISSING_RECORDINGS
         return None
@@ -94,6 +94,8 @@ def test_denials_and_distractors_are_no_cause(name: str) -> None:
 def test_every_case_of_an_sglang_host_has_paraphrases() -> None:
     sglang = set()
     for name in names():
+        if load(name).answer is not None:
+            continue  # a question has no cause to be told in other words
         host = scenario_of(load(name))
         if host is None or (host.package is not None and host.package.name == "sglang"):
             sglang.add(name)

@@ -54,7 +54,7 @@ def test_every_scorer_of_the_schema_has_its_function() -> None:
 def test_a_right_run_is_right_in_everything(tmp_path: Path) -> None:
     found = right(tmp_path).score()
     assert found.success and not found.below
-    assert {name for name, value in found.scores.items() if value != 1} == {"abstention"}
+    assert {name for name, value in found.scores.items() if value != 1} == {"abstention", "answer"}
     assert found.fixes == {"graphs": 1, "depth": 1}
     assert (found.turns, found.tokens, found.cost_usd, found.wall_s) == (5, 700, 0.25, 12.5)
 

@@ -89,6 +89,11 @@ class HistoryStore:
         named = [found for found in (read(one) for one in self._files()) if _is_of(found, host)]
         return max(named, key=lambda found: found.states[-1].last, default=Past())
 
+    def forget(self, host: str, identity: str | None) -> None:
+        """Remove what is kept of a host."""
+        with self._locked():
+            self._path(identity, host).unlink(missing_ok=True)
+
     def _clean(self, text: str) -> str:
         return self._redact(text.encode("utf-8", "replace")).decode("utf-8", "replace")
 
