@@ -81,7 +81,9 @@ class Bot:
                 _log.warning("%s", error)
         for kept in desk.store.unfinished():
             _log.info("going on with %s in channel %s", kept.thread or kept.question, kept.place.channel)
-            talk = await self._begin(kept)
+            talk = await self._begin(kept, idle=True)
+            talk.recovered = True
+            self._work(talk)
             await talk.tell("I was restarted, and go on where this stood.")
         for said in desk.store.left():
             spoken = Spoken(**(row := json.loads(said)) | {"place": Place(**row["place"])})

@@ -44,6 +44,8 @@ class Talk:
         self.kept = kept
         self.said = said
         self.session: Session | None = None
+        self.recovered = False
+        """A process before died over it: an end that is recorded may never have been told."""
         self.live = True
         """It still takes what is said; when it is not, another one has to."""
         self._desk = desk
@@ -156,15 +158,16 @@ class Talk:
     async def _work(self, session: Session, found: Connected) -> State:
         """Let the session go on, asking for approvals as they come, until it stops."""
         head = self._head(session, found)
+        answered = _ends(session) - int(self.recovered and session.ended is not None)
         while True:
-            ends = _ends(session)
             await self._watch(session, head)
             head = []
             if self._stopped_by is not None:
                 return self._record_stop(session, self._stopped_by)
             if self._draining:
                 return "waiting" if session.waiting is not None else "working"
-            if _ends(session) > ends:
+            if _ends(session) > answered:
+                answered = _ends(session)
                 await self._answer(session)
             if session.waiting is not None:
                 await self._wait_for_decision(session)
