@@ -146,6 +146,10 @@ class Settings(BaseSettings):
         default_factory=dict, description="Models by a name of ours, for `model` and -m."
     )
     notes: NotesSettings = Field(default_factory=NotesSettings)
+    runbooks: list[Path] = Field(
+        default_factory=lambda: [file.with_name("runbooks") for file in config_files()[:2]],
+        description="Folders of runbooks, each a folder with a SKILL.md.",
+    )
     trusted_projects: list[Path] = Field(
         default_factory=list, description="Folders whose .leadline.toml may say what a person's own file may."
     )

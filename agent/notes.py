@@ -12,6 +12,7 @@ from pathlib import Path
 
 from agent.config import Settings, notes_files
 from agent.errors import UsageError
+from agent.runbooks import find, listed
 from agent.untrusted import wrapped
 from prompts.render import render
 from tools.contract import Host
@@ -26,7 +27,7 @@ NAME = "AGENTS.md"
 
 
 def notes_for(settings: Settings, hosts: Sequence[str]) -> list[str]:
-    """Return what the model is told of notes about hosts; raise `UsageError` when some cannot be read."""
+    """Return what the model is told of notes and runbooks; raise `UsageError` when a note cannot be read."""
     found = [("the site" if rank == "site" else "the hosts here", path) for rank, path in notes_files()]
     texts = [(subject, str(path), _read(path)) for subject, path in found if path.is_file()]
     project = _nearest() if settings.notes.project else None
@@ -36,7 +37,8 @@ def notes_for(settings: Settings, hosts: Sequence[str]) -> list[str]:
         entry = settings.hosts.get(name)
         if entry is not None and entry.notes:
             texts.append((name, f"[hosts.{name}] of the settings", _of_entry(name, entry.notes)))
-    return _told([(subject, source, text) for subject, source, text in texts if text.strip()])
+    told = _told([(subject, source, text) for subject, source, text in texts if text.strip()])
+    return [*told, *listed(find(settings).books)]
 
 
 def _told(texts: Sequence[tuple[str, str, str]]) -> list[str]:

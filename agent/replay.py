@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +18,10 @@ from agent.events import (
     Event,
     EvidenceAdded,
     HypothesisMoved,
+    Started,
+    SystemNote,
     ToolFinished,
+    TurnTaken,
 )
 from agent.given_log import repeat
 from agent.models import TOOL_PREFIX
@@ -116,11 +120,12 @@ async def replay(
             recording.started.symptom,
             recording.started.mode,
             tools=recorded_tools(
-                recording, store, tools if tools is not None else _registry(recording.started.question)
+                recording, store, tools if tools is not None else _registry(recording.started)
             ),
             redact=as_it_is,
             ports=dataclasses.replace(Ports.real(), told=told, said=lambda turn: steered.pop(turn, ())),
             recorded_outputs=store,
+            notes=_first_notes(recording.events),
         )
         store.take(repeat(session.work, recording.events))
         try:
@@ -254,7 +259,15 @@ def _settings(recording: Recording, settings: Settings, folder: Path) -> Setting
     )
 
 
-def _registry(question: bool) -> Mapping[str, Tool[Any]]:
+def _first_notes(events: Sequence[Event]) -> list[str]:
+    """Return what the program told the model before anything was looked at."""
+    before = itertools.takewhile(lambda event: not isinstance(event, TurnTaken), events)
+    return [event.text for event in before if isinstance(event, SystemNote)]
+
+
+def _registry(started: Started) -> Mapping[str, Tool[Any]]:
+    from agent.runbooks import tool
     from tools.registry import load_all
 
-    return load_all(question=question)
+    offered = load_all(question=started.question)
+    return {**offered, "runbook": tool({})} if f"{TOOL_PREFIX}runbook" in started.prompts else offered

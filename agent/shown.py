@@ -32,7 +32,10 @@ def digests(tools: Mapping[str, Tool[Any]], *, question: bool) -> dict[str, str]
 
 
 def default_tools(settings: Settings, *, question: bool) -> Mapping[str, Tool[Any]]:
-    """Return the tools that a site offers to a model; a question has some more."""
+    """Return the tools that a site offers to a model; a question has some more, and runbooks have one."""
+    from agent.runbooks import find, tool
     from tools.registry import load_all
 
-    return load_all(settings.tools, question=question)
+    offered = load_all(settings.tools, question=question)
+    books = find(settings).books
+    return {**offered, "runbook": tool(books)} if books else offered

@@ -43,6 +43,7 @@ def snapshots() -> dict[str, str]:
         "note_host_file.txt": render(
             "note_host_file", host="gpu1", path="/etc/leadline/notes.md", text="NOTES"
         ),
+        "note_runbooks.txt": render("note_runbooks", books=[("slow-decode", "When decode is slow.")], more=2),
         "note_left_out.txt": render("note_left_out", asked=3, down=1, rows="ROWS"),
         "eval_judge.txt": judge_question(),
         "tool_schemas.json": schemas,
@@ -57,6 +58,7 @@ def snapshots() -> dict[str, str]:
         "note_last_turn.txt",
         "note_operator.txt",
         "note_host_file.txt",
+        "note_runbooks.txt",
         "note_left_out.txt",
         "eval_judge.txt",
         "tool_schemas.json",

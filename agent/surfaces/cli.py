@@ -32,6 +32,7 @@ from agent.surfaces.options import (
     SendRgOption,
     SessionArgument,
 )
+from agent.surfaces.runbooks_command import runbooks
 from agent.surfaces.sessions_command import sessions
 from agent.surfaces.slack_command import slack
 
@@ -55,6 +56,7 @@ app.add_typer(config, name="config")
 app.add_typer(policy_command.policy, name="policy")
 app.add_typer(host_command.host, name="host")
 app.add_typer(hosts, name="hosts")
+app.add_typer(runbooks, name="runbooks")
 app.add_typer(approvals, name="approvals")
 app.add_typer(slack, name="slack")
 audit = typer.Typer(no_args_is_help=True, help="What was done on hosts: sealed records, and their check.")

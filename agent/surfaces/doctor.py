@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from agent.config import Settings, config_files, load_settings
 from agent.errors import ExitCode, LeadlineError
 from agent.inventory import ALL, Inventory
+from agent.runbooks import find
 from agent.surfaces.doctor_here import check_clock, check_rg, check_state
 from agent.surfaces.doctor_model import check_model, check_named
 from agent.surfaces.doctor_slack import check_slack
@@ -60,6 +61,7 @@ async def examined(options: DoctorOptions) -> list[Check]:
         return [broken("settings", error.what, error.do)]
     files = [str(path) for path in config_files() if path.is_file()]
     first = [ok("settings", f"read from {', '.join(files)}" if files else "no file; all defaults")]
+    first += _runbooks(settings)
     groups = await asyncio.gather(
         _told("model", check_model(settings, fresh=options.fresh)),
         _told("named models", check_named(settings)),
@@ -70,6 +72,12 @@ async def examined(options: DoctorOptions) -> list[Check]:
         _told("Slack", check_slack(settings)),
     )
     return [*first, *(check for group in groups for check in group)]
+
+
+def _runbooks(settings: Settings) -> list[Check]:
+    found = find(settings)
+    wrong = [warning("runbooks", problem, "mend it: docs/configuration.md") for problem in found.problems]
+    return [*([ok("runbooks", f"{len(found.books)} to be read")] if found.books else []), *wrong]
 
 
 def _names(words: Sequence[str], settings: Settings) -> list[str]:
