@@ -8,7 +8,14 @@ from typing import Annotated
 import typer
 
 import agent
-from agent.surfaces import change_commands, facts_command, host_command, init_command, policy_command
+from agent.surfaces import (
+    change_commands,
+    completion_command,
+    facts_command,
+    host_command,
+    init_command,
+    policy_command,
+)
 from agent.surfaces.approvals_command import approvals
 from agent.surfaces.commands import OpenGroup, postpone
 from agent.surfaces.config_command import config
@@ -40,7 +47,7 @@ app = typer.Typer(
     name="leadline",
     cls=OpenGroup,
     no_args_is_help=True,
-    add_completion=True,
+    add_completion=False,
     pretty_exceptions_enable=False,
     help="Debug hosts that serve language models: reads the source that is installed there, tests "
     "hypotheses, and backs every claim with a quote. Reads only, unless you say otherwise.",
@@ -293,6 +300,7 @@ def replay(
 
 
 change_commands.register(app)
+completion_command.register(app)
 init_command.register(app)
 facts_command.register(app)
 

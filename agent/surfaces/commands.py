@@ -64,6 +64,11 @@ class OpenGroup(TyperGroup):
             return _line(cmd_name, info) if self._listing else self._made(cmd_name, info)
         return self._registered(cmd_name)
 
+    def described(self, cmd_name: str) -> TyperCommand | None:
+        """Return a line of a command; None for a registered one, which is not loaded for that."""
+        info = self.later.get(cmd_name)
+        return _line(cmd_name, info) if info is not None else None
+
     def _made(self, name: str, info: CommandInfo | TyperInfo) -> Any:
         look: dict[str, Any] = {"pretty_exceptions_short": True, "rich_markup_mode": self.rich_markup_mode}
         if isinstance(info, CommandInfo):

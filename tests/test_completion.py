@@ -1,0 +1,133 @@
+"""What a shell completes: commands, options, hosts, investigations; and bash itself with its script."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent.surfaces.completion_words import FILES, Places, words_for
+from tests.scripted_parts import STORY, begin, run
+from tests.terminal_fixtures import environment
+
+BIN = Path(sys.executable).parent
+HOSTS = """
+[hosts.gpu1]
+ssh = "root@10.0.0.1"
+role = "decode"
+groups = ["prod"]
+[hosts.gpu2]
+groups = ["prod", "spare"]
+"""
+
+
+@pytest.fixture
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
+    """Two hosts in the settings, one in ~/.ssh/config."""
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".config" / "leadline").mkdir(parents=True)
+    (tmp_path / ".config" / "leadline" / "config.toml").write_text(HOSTS)
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / ".ssh" / "config").write_text("Host bastion gpu1 *.example\n  User me\n")
+    return Places.of(str(tmp_path / "state"), "", "")
+
+
+def words(line: str, places: Places) -> list[str]:
+    return [word for word, _ in words_for(line, places)]
+
+
+def test_commands_and_their_options(places: Places) -> None:
+    top = dict(words_for("leadline ", places))
+    assert {"ask", "chat", "sessions", "lab", "eval", "completion"} <= set(top)
+    assert "completion-words" not in top and top["sessions"] == "Investigations on this machine."
+    assert words("leadline se", places) == ["settings", "sessions"]
+    assert words("leadline sessions ", places) == ["list", "show", "export", "rm", "validate"]
+    assert words("leadline ask --mo", places) == ["--mode", "--model"]
+    assert words("leadline ask gpu1 'decode is slow' --mode ", places) == ["read-only", "propose", "apply"]
+    assert words("leadline sessions export x --format t", places) == ["tar"]
+    assert words("leadline completion ", places) == ["bash", "zsh", "fish"]
+    assert words("leadline sessions validate ", places) == [FILES]
+    assert words("leadline sessions export x --out ", places) == [FILES]
+    assert "up" in words("leadline lab ", places)
+
+
+def test_hosts_of_the_settings_their_groups_and_ssh_aliases(places: Places) -> None:
+    expected = ["local", "gpu1", "gpu2", "@prod", "@spare", "bastion"]
+    for line in ("leadline ask ", "leadline chat --model x ", "leadline -p ", "leadline facts gpu1 "):
+        assert words(line, places) == expected, line
+    assert words("leadline ask gp", places) == ["gpu1", "gpu2"]
+    assert dict(words_for("leadline ask ", places))["gpu1"] == "decode root@10.0.0.1"
+    assert words("leadline ask gpu1 ", places) == [], "a symptom is said in one's own words"
+
+
+async def test_investigations_the_last_worked_on_first(places: Places) -> None:
+    for number, thread in enumerate(("20260131-142530-aaaa", "20260131-142531-bbbb")):
+        await run(begin(places.state, STORY, thread=thread))
+        os.utime(places.state / "threads" / thread / "transcript.jsonl", (number, number))
+    (places.state / "threads" / "x;rm").mkdir()
+    (places.state / "threads" / "x;rm" / "transcript.jsonl").write_text("{}\n")
+    found = words_for("leadline ask gpu1 --resume ", places)
+    assert found == [("20260131-142531-bbbb", "here: slow"), ("20260131-142530-aaaa", "here: slow")]
+    assert words("leadline sessions rm 20260131-142530-aaaa 2", places) == [word for word, _ in found]
+    assert words("leadline sessions show x", places) == []
+
+
+@pytest.mark.parametrize(
+    "line", ["", "leadline nope ", "leadline ask 'open quote ", "leadline ask --nope ", "x"]
+)
+def test_what_makes_no_sense_has_no_words_and_no_error(places: Places, line: str) -> None:
+    assert isinstance(words_for(line, places), list)
+
+
+def test_damaged_files_are_passed_over(places: Places, tmp_path: Path) -> None:
+    (tmp_path / ".config" / "leadline" / "config.toml").write_text("not = [toml")
+    (tmp_path / "state" / "threads" / "one-two").mkdir(parents=True)
+    (tmp_path / "state" / "threads" / "one-two" / "transcript.jsonl").write_bytes(b"\x1b[2J\n")
+    assert words("leadline ask ", places) == ["local", "bastion", "gpu1"]
+    assert words_for("leadline sessions show ", places) == [("one-two", "")]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_script_is_read_by_its_shell(shell: str, tmp_path: Path) -> None:
+    done = subprocess.run([BIN / "leadline", "completion", shell], capture_output=True, text=True, check=True)
+    assert "completion-words" in done.stdout
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is absent; its script was only printed")
+    option = "--no-execute" if shell == "fish" else "-n"
+    path = tmp_path / "script"
+    path.write_text(done.stdout)
+    subprocess.run([shell, option, str(path)], check=True)
+
+
+@pytest.mark.parametrize(
+    ("typed", "shows"),
+    [
+        ("leadline sess", ["sessions"]),
+        ("leadline ask --mode ", ["read-only", "propose", "apply"]),
+        ("leadline ask lab:", []),
+        ("leadline sessions rm ", ["20260131-142530-aaaa"]),
+    ],
+)
+def test_bash_completes_with_it(tmp_path: Path, typed: str, shows: list[str]) -> None:
+    asyncio.run(run(begin(tmp_path, STORY, thread="20260131-142530-aaaa")))
+    parts = shlex.split(typed) + ([""] if typed.endswith(" ") else [])
+    script = "\n".join(
+        [
+            "source <(leadline completion bash)",
+            f"COMP_LINE={shlex.quote(typed)}; COMP_POINT=${{#COMP_LINE}}",
+            f"COMP_WORDS=({' '.join(shlex.quote(part) for part in parts)}); COMP_CWORD={len(parts) - 1}",
+            "_leadline; printf '%s\\n' \"${COMPREPLY[@]}\"",
+        ]
+    )
+    own = environment(str(tmp_path), PATH=f"{BIN}:{os.environ['PATH']}")  # noqa: TID251
+    done = subprocess.run(
+        ["bash", "-c", script], env=own, capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.split() == shows and done.stderr == ""
