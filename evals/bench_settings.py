@@ -67,7 +67,7 @@ def _round(package: Path) -> dict[str, float]:
     from tools.settings.subject import named, of_source, words_of
 
     _import_all()
-    facts = host_facts.of_words(["gpu_arch=sm120"], host_facts.read_local)
+    facts = host_facts.of_words(["gpu_arch=sm120"], host_facts.read_local, host_facts.list_local)
     began = time.process_time()
     subject = of_source(package, words_of(_LINE), {}, facts)
     view.settings_view(subject, [named(subject, NAME)])

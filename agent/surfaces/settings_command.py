@@ -84,7 +84,7 @@ def _of_source(options: SettingsOptions) -> dict[str, Any]:
             raise UsageError(f"settings: --env {word}: not a variable", do="write NAME=VALUE")
         environment[name] = value
     try:
-        facts = host_facts.of_words(options.facts, host_facts.read_local)
+        facts = host_facts.of_words(options.facts, host_facts.read_local, host_facts.list_local)
         words = words_of(options.argv)
     except ToolError as error:
         raise UsageError(f"settings: {error}") from error

@@ -178,12 +178,13 @@ def run(job: Job) -> list[Outcome]:
     held = _opened(job.path)
     tree = _tree(job.site, held.engine)
     root, reader = job.models, facts.from_folder(Path(job.models))
+    names = facts.names_from(Path(job.models))
     found = []
     for number in job.numbers:
         record = held.records[number]
         started = time.perf_counter()
         argv = [word.replace("{M}", root) for word in record.argv]
-        about = facts.of_record(record, Path(job.site), reader)
+        about = facts.of_record(record, Path(job.site), reader, names)
         evaluation = evaluate(tree, argv, {**facts.ALWAYS, **record.environment}, about)
         outcome = judged(record, evaluation, root)
         outcome.seconds = time.perf_counter() - started

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -28,7 +28,12 @@ ALWAYS: Final = {
 """Variables that were set for every record."""
 
 
-def of_record(record: Recorded, site: Path, read_file: Callable[[str], bytes | None]) -> HostFacts:
+def of_record(
+    record: Recorded,
+    site: Path,
+    read_file: Callable[[str], bytes | None],
+    list_folder: Callable[[str], Sequence[str]] | None = None,
+) -> HostFacts:
     """Return the facts of the pretended machine and of the environment that the record was made in."""
     machine = record.hardware
     major, minor = machine["capability"]
@@ -41,6 +46,7 @@ def of_record(record: Recorded, site: Path, read_file: Callable[[str], bytes | N
         cuda_version=machine["torch_version_cuda"],
         packages=packages(site, record.packages),
         read_file=read_file,
+        list_folder=list_folder,
     )
 
 
@@ -57,6 +63,18 @@ def packages(site: Path, listed: Mapping[str, str] | None) -> Mapping[str, str |
         return Installed(found)
     known = {pins.plain_name(name) for name in found}
     return {**found, **{name: None for name in _ABSENT if pins.plain_name(name) not in known}}
+
+
+def names_from(models: Path) -> Callable[[str], Sequence[str]]:
+    """Return what names the files of the model folders; elsewhere it cannot tell."""
+
+    def names(path: str) -> Sequence[str]:
+        place = Path(path)
+        if not place.is_relative_to(models) or not place.is_dir():
+            raise OSError(f"{path} is no folder of the models")
+        return sorted(one.name for one in place.iterdir())
+
+    return names
 
 
 def from_folder(models: Path) -> Callable[[str], bytes | None]:

@@ -18,6 +18,7 @@ from tools.interpreter.expressions import merge
 from tools.interpreter.journal import joined
 from tools.interpreter.library.command_line import ParserValue
 from tools.interpreter.library.surroundings import PATH_METHODS, Logger, path_method
+from tools.interpreter.lookups import any_of
 from tools.interpreter.module import ModuleValue
 from tools.interpreter.operators import natively
 from tools.interpreter.records import Field
@@ -35,7 +36,6 @@ from tools.interpreter.values import (
     Native,
     Undecided,
     Unknown,
-    any_of,
     holed,
     unknown_of,
 )
@@ -313,14 +313,14 @@ class Attributes(Base):
         if (
             name == "update"
             and isinstance(held, dict)
-            and any(isinstance(a, dict) and holed(a) for a in args)
+            and any(isinstance(a, dict) and holed(a) is not None for a in args)
         ):
             self.journal.touch(held)
             for part in (*args, kwargs):
                 merge(held, part)
             return None
         if name == "get" and isinstance(held, dict) and args and isinstance(args[0], Unknown):
-            return any_of(held, args[0], *(args[1:] or (None,)))
+            return any_of(held, args[0], self.journal.links, *(args[1:] or (None,)))
         if (
             unknown
             and not (name in _STORING and not isinstance(args[0] if args else None, Unknown))

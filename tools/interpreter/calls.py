@@ -13,6 +13,7 @@ from tools.interpreter.attributes import NativeMethod
 from tools.interpreter.expressions import merge
 from tools.interpreter.forks import End
 from tools.interpreter.journal import joined
+from tools.interpreter.lookups import table_of
 from tools.interpreter.module import Frame, ModuleValue
 from tools.interpreter.operators import natively
 from tools.interpreter.statements import Statements
@@ -157,6 +158,9 @@ class Calls(Statements):
         unknown = [a for a in (*args, *kwargs.values()) if isinstance(a, Unknown)]
         if function in _SCALARS and len(args) == 1 and unknown and unknown[0].options and not kwargs:
             return self._of_each(function, unknown[0])
+        if function is dict and len(args) == 1 and unknown and (table := table_of(unknown[0])) is not None:
+            self.doubts += 1
+            return {**table, **kwargs}
         if unknown and function not in (list, tuple, dict, set):
             self.doubts += 1
             return unknown_of(*unknown)

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from tools.interpreter.base import Base
 from tools.interpreter.journal import joined
+from tools.interpreter.lookups import any_of
 from tools.interpreter.module import Frame
 from tools.interpreter.operators import DTYPES, binary, compare, natively
 from tools.interpreter.values import (
@@ -22,7 +23,6 @@ from tools.interpreter.values import (
     Stopped,
     Undecided,
     Unknown,
-    any_of,
     holed,
     needs_of,
     text_of,
@@ -150,7 +150,7 @@ class Expressions(Base):
         """Return ``held[key]``."""
         if isinstance(key, Unknown) and isinstance(held, dict) and not self.journal.any_tainted:
             self.doubts += 1
-            return any_of(held, key)
+            return any_of(held, key, self.journal.links)
         if isinstance(held, Unknown) or isinstance(key, Unknown):
             return unknown_of(held, key)
         if isinstance(held, External):

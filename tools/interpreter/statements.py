@@ -12,6 +12,7 @@ from tools.interpreter.environment import Environment
 from tools.interpreter.forks import NORMAL, End, Forks
 from tools.interpreter.journal import WHOLE
 from tools.interpreter.operators import in_place, natively
+from tools.interpreter.searches import Searches
 from tools.interpreter.values import (
     MISSING,
     External,
@@ -34,7 +35,7 @@ _PARKED_BREAKS = 3
 """Rounds that perhaps left a loop before nobody knows how often it runs."""
 
 
-class Statements(Forks):
+class Statements(Searches, Forks):
     """Execute statements in the current frame."""
 
     def block(self, body: Sequence[ast.stmt]) -> End:
@@ -316,7 +317,8 @@ class Statements(Forks):
         values = self.iterate(self.evaluate(node.iter))
         if isinstance(values, Unknown):
             return self._unknown_rounds(node, values)
-        return self._loop(lambda: self._for_rounds(node, values))
+        items = self.deciding(node, values)
+        return self._loop(lambda: self._for_rounds(node, items))
 
     def _loop(self, rounds: Callable[[], End]) -> End:
         """Follow a loop; ways that perhaps left it go on behind it, however it ends."""

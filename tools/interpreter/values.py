@@ -58,7 +58,7 @@ class Unknown:
 
     def __init__(self, needs: tuple[str, ...] = (), options: tuple[Any, ...] = ()) -> None:
         self.needs = tuple(dict.fromkeys(needs))[:_MOST_NEEDS]
-        most = _MOST_CALLABLES if options and all(map(_followed, options)) else _MOST_OPTIONS
+        most = _MOST_CALLABLES if options and all(map(is_followed, options)) else _MOST_OPTIONS
         few = len(options) <= most and not any(option is MISSING for option in options)
         self.options = options if few else ()
 
@@ -74,7 +74,8 @@ class Unknown:
     __str__ = __format__ = __int__ = __float__ = __index__ = __call__ = __bytes__ = _undecided
 
 
-def _followed(value: Any) -> bool:
+def is_followed(value: Any) -> bool:
+    """Tell whether a value is a function of the source, several of them, or none."""
     if isinstance(value, (list, tuple)):
         return all(isinstance(item, Function) for item in value)
     return isinstance(value, Function) or value is None
@@ -94,17 +95,6 @@ def holed(container: Any) -> Maybe | None:
     """Return an item of a list, tuple or dict that may be absent, if it has one."""
     items = container.values() if isinstance(container, dict) else container
     return next((item for item in items if type(item) is Maybe), None)
-
-
-def any_of(held: dict[Any, Any], key: Unknown, *default: Any) -> Unknown:
-    """Return what a dict may hold under an unknown key: each function, where it holds nothing else."""
-    options: list[Any] = []
-    for value in (*held.values(), *default):
-        if not _followed(value):
-            return Unknown(key.needs)
-        if not any(value is seen or value == seen for seen in options):
-            options.append(value)
-    return Unknown(key.needs, tuple(options))
 
 
 def unknown_of(*values: Any, need: str = "") -> Unknown:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -72,7 +74,11 @@ def installed(listing: str) -> Installed:
     return Installed(versions)
 
 
-def of_location(location: Location, read_file: Callable[[str], bytes | None] | None = None) -> HostFacts:
+def of_location(
+    location: Location,
+    read_file: Callable[[str], bytes | None] | None = None,
+    list_folder: Callable[[str], Sequence[str]] | None = None,
+) -> HostFacts:
     """Return the facts of the host that a process runs on, as far as the host told them."""
     records = location.records
     gpus = [row.rsplit(",", 2) for row in records.get("gpus", "").splitlines() if row.count(",") >= 2]
@@ -85,6 +91,7 @@ def of_location(location: Location, read_file: Callable[[str], bytes | None] | N
         packages=packages,
         environment_complete=location.variables is not None and not _unread(location),
         read_file=read_file,
+        list_folder=list_folder,
         cuda_version=cuda[1] if cuda else _cuda_of(packages),
     )
     if gpus and not hip:
@@ -150,7 +157,11 @@ def environment_of(location: Location) -> dict[str, str]:
     return {name: value for name, value in location.process.environ.items() if value != HIDDEN}
 
 
-def of_words(words: Sequence[str], read_file: Callable[[str], bytes | None] | None = None) -> HostFacts:
+def of_words(
+    words: Sequence[str],
+    read_file: Callable[[str], bytes | None] | None = None,
+    list_folder: Callable[[str], Sequence[str]] | None = None,
+) -> HostFacts:
     """Return facts from ``NAME=VALUE`` words; raise `ToolError` that names the word and what may stand."""
     values: dict[str, Any] = {}
     packages: dict[str, str | None] = {}
@@ -165,7 +176,7 @@ def of_words(words: Sequence[str], read_file: Callable[[str], bytes | None] | No
     arch = values.get("gpu_arch", "")
     if arch and "platform" not in values:
         values["platform"] = "hip" if arch.startswith("gfx") else "cuda"
-    return HostFacts(**values, packages=packages or None, read_file=read_file)
+    return HostFacts(**values, packages=packages or None, read_file=read_file, list_folder=list_folder)
 
 
 def _value(word: str, name: str, value: str) -> str | int:
@@ -184,8 +195,23 @@ def _value(word: str, name: str, value: str) -> str | int:
 
 def _names() -> str:
     fields = [one.name for one in dataclasses.fields(HostFacts)]
-    kept = [name for name in fields if name not in ("packages", "environment_complete", "read_file")]
+    kept = [name for name in fields if name not in _NOT_SAID]
     return ", ".join([*kept, "package.NAME (a version, or absent)"])
+
+
+_NOT_SAID: Final = ("packages", "environment_complete", "read_file", "list_folder")
+
+
+def list_local(path: str) -> Sequence[str]:
+    """Name what lies in a folder of this machine; raise `OSError` where it cannot be told."""
+    with os.scandir(path) as entries:
+        names = [entry.name for entry in itertools.islice(entries, _MOST_NAMES + 1)]
+    if len(names) > _MOST_NAMES:
+        raise OSError(f"{path} holds more than {_MOST_NAMES} files")
+    return [name for name in names if not name.startswith(".")]
+
+
+_MOST_NAMES: Final = 5_000
 
 
 def read_local(path: str) -> bytes | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import posixpath
 import uuid
+from collections.abc import Sequence
 from typing import Final
 
 from tools.contract import Host
@@ -12,6 +13,8 @@ from tools.policy_paths import read_denied
 from tools.settings.locate import Location
 
 _MAX: Final = 8 << 20
+_MOST_LISTED: Final = 65_000
+"""Characters of a listing from which on it may be cut."""
 _SCRIPT: Final = """
 LC_ALL=C
 export LC_ALL
@@ -50,6 +53,15 @@ class OutsideFiles:
         if place not in self._known:
             self._known[place] = self._told(place)
         return self._known[place]
+
+    def names(self, path: str) -> Sequence[str]:
+        """Name what lies in the model's folder; raise `OSError` where that is not known."""
+        folder = self._location.records.get("model_folder")
+        if not folder or not self._listing or self._place(path) != posixpath.normpath(folder):
+            raise OSError(f"what lies in {path} is not known")
+        if len(self._location.records.get("model_files", "")) >= _MOST_LISTED:
+            raise OSError(f"{path} holds too many files")
+        return sorted(self._listing)
 
     def _place(self, path: str) -> str:
         """Return the absolute path that the process means; a hub's name is looked up in its cache."""

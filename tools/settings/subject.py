@@ -99,7 +99,8 @@ async def of_host(
         kept: Subject = ctx.cache[key]
         return kept
     location, tree = await _opened(ctx, host, pid, process_root, stand_in)
-    facts = host_facts.of_location(location, OutsideFiles(host, location))
+    outside = OutsideFiles(host, location)
+    facts = host_facts.of_location(location, outside, outside.names)
     environment = host_facts.environment_of(location)
     argv = location.process.argv
     # The evidence and the listing of the files are asked for while the source is being read.

@@ -113,6 +113,8 @@ class HostFacts:
     """False when variables may be set that were not given."""
     read_file: Callable[[str], bytes | None] | None = None
     """Read a file outside the package (a model's ``config.json``); None: absent; `OSError`: cannot tell."""
+    list_folder: Callable[[str], Sequence[str]] | None = None
+    """Name what lies in a folder outside the package, hidden files left out; `OSError`: cannot tell."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import sys
 import types
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from tools.interpreter.library.folders import paths_like
 from tools.interpreter.operators import natively
 from tools.interpreter.values import MISSING, External, GuestRaise, Native, Undecided, Unknown, unknown_of
 
@@ -165,6 +166,8 @@ def path_method(machine: Any, held: Any, name: str, args: tuple[Any, ...]) -> An
         return opened(machine, str(held), *args[:1])
     if name in ("absolute", "expanduser") and str(held).startswith("/"):
         return held
+    if name == "glob" and len(args) == 1 and str(held).startswith("/"):
+        return paths_like(machine, str(held), args[0])
     machine.doubts += 1
     return Unknown((f"Path.{name}() of {held}",))
 
