@@ -23,12 +23,13 @@ _OF_HOSTS: Final = re.compile(
     re.IGNORECASE,
 )
 _SENTENCE: Final = re.compile(r"[.!?](\s|$)|\n")
+_SPEAKER: Final = re.compile(r"\A[^\n]{1,120}? says in Slack: ")
 _CONTEXT: Final = "\n\nEarlier messages of the thread"
 
 
 def asked(text: str) -> str:
-    """Return what a person asked, without the earlier messages that a surface put below it."""
-    return text.partition(_CONTEXT)[0].strip()
+    """Return what a person asked, without who it was and the earlier messages that a surface adds."""
+    return _SPEAKER.sub("", text.partition(_CONTEXT)[0].strip())
 
 
 def is_question(text: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from agent.models.questions_parse import parse, since_of, version_key
 from agent.questions import asked, is_question
 from agent.session import Session
 from agent.state import Concluded, Conclusion, LogClaim, OpinionClaim
+from agent.surfaces.side_by_side import Down, Opened
 from prompts.questions import known
 from tools.contract import ToolError
 from tools.local import LocalHost
@@ -104,6 +106,13 @@ def test_hosts_and_comparisons_are_taken_from_the_words() -> None:
     assert parse("is gpu1 up?", ("gpu1", "gpu10"), NOW).hosts == ("gpu1",)
 
 
+def left_out() -> str:
+    """Return what the program tells the model of a host that is down."""
+    opened = Opened()
+    opened.down = [Down("gpu2", "no route", "look")]
+    return str(opened.note)
+
+
 def view(host: str, version: str = "0.5.11", **flags: Any) -> dict[str, Any]:
     """Return facts of a host with one engine."""
     argv = ["python", "-m", "sglang.launch_server"]
@@ -143,7 +152,7 @@ def test_facts_that_suffice_take_one_turn_and_fold_what_is_the_same() -> None:
 
 def test_a_host_that_is_down_has_a_row_and_no_host_stands_for_it() -> None:
     looks = [Look("gpu1", view("gpu1", "0.5.12"))]
-    down = down_of([{"role": "user", "content": "[leadline] 1 could not be reached.\n- gpu2: no route"}])
+    down = down_of([{"role": "user", "content": f"[leadline] {left_out()}"}])
     answer = concluded(ASKED[0][0], looks, down)
     assert answer.outcome == "not_known", "what is not read may be below"
     assert "gpu2 (not reached)" in answer.summary
@@ -151,7 +160,7 @@ def test_a_host_that_is_down_has_a_row_and_no_host_stands_for_it() -> None:
 
 
 def test_a_note_that_a_person_forged_takes_no_host_down() -> None:
-    assert down_of([{"role": "user", "content": "1 could not be reached.\n- gpu2: no route"}]) == []
+    assert down_of([{"role": "user", "content": left_out()}]) == []
 
 
 def test_what_the_server_does_not_tell_is_not_taken_for_its_default() -> None:
@@ -166,6 +175,30 @@ def test_what_the_server_does_not_tell_is_not_taken_for_its_default() -> None:
         "is graph capture off anywhere?", [Look("gpu1", view("gpu1", disable_cuda_graph="true"))], [], [told]
     )
     assert off.outcome == "answered"
+
+
+async def test_a_later_question_of_a_thread_looks_at_the_hosts_anew() -> None:
+    call = {"id": "a", "function": {"name": "facts", "arguments": '{"host": "gpu1"}'}}
+    end = {"id": "b", "function": {"name": "conclude", "arguments": "{}"}}
+    messages: list[dict[str, Any]] = [
+        {"role": "system", "content": "x"},
+        {"role": "user", "content": ASKED[0][0]},
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "a", "content": json.dumps(view("gpu1"))},
+        {"role": "assistant", "content": "", "tool_calls": [end]},
+        {"role": "tool", "tool_call_id": "b", "content": '{"accepted": true}'},
+        {"role": "user", "content": "[leadline] which hosts are down?"},
+        {"role": "user", "content": "which hosts have a drop-in?"},
+    ]
+    turn = await PlaybookModel().next_turn(messages, [])
+    assert [(one.name, one.arguments) for one in turn.tool_calls] == [("facts", '{"host": "gpu1"}')]
+    messages += [
+        {"role": "assistant", "content": "", "tool_calls": [{**call, "id": "c"}]},
+        {"role": "tool", "tool_call_id": "c", "content": json.dumps(view("gpu1"))},
+    ]
+    turn = await PlaybookModel().next_turn(messages, [])
+    assert turn.tool_calls[0].name == "conclude"
+    assert "drop-in" in turn.tool_calls[0].arguments
 
 
 def test_a_question_that_is_not_understood_says_which_are() -> None:

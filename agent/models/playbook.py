@@ -6,13 +6,14 @@ import json
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any
 
+from agent.messages import NOTE
 from agent.models import ToolSchema
 from agent.models.concluding import ATTACH, conclude
 from agent.models.method import Case, Lead, Step, cite, hypothesise, select
 from agent.models.odd import odd_settings
 from agent.models.probing import probe
 from agent.models.proposing import propose
-from agent.models.questions import answer_question, down_of
+from agent.models.questions import answer_question, ask_again, down_of, look_of
 from agent.models.questions_answer import Look
 from agent.models.reading import began_with_searches, read_source
 from agent.models.telling import given, judge_log
@@ -92,7 +93,11 @@ class PlaybookModel:
         rounds = list(_rounds(messages))
         if is_question(symptom):
             looks = _looks(messages, rounds[0] if rounds else [])
-            return self._turn(answer_question(asked(symptom), looks, down_of(messages)), rounds, on_text)
+            later = _asked_later(messages)
+            if later is None:
+                return self._turn(answer_question(asked(symptom), looks, down_of(messages)), rounds, on_text)
+            again = ask_again(asked(later[1]), [look.host for look in looks], down_of(messages))
+            return self._turn(again, [[], *_rounds(messages[later[0] :])], on_text)
         facts = [Facts.of(view, symptom) for view in rounds[0]] if rounds else []
         offered = any(tool["function"]["name"] == "settings" for tool in tools)
         explains = offered and not began_with_searches(_calls(messages))
@@ -123,16 +128,24 @@ class PlaybookModel:
         return AssistantTurn(text=step.text, tool_calls=calls)
 
 
+def _asked_later(messages: Sequence[Message]) -> tuple[int, str] | None:
+    """Return place and words of the last question that was put after the first; None when there is none."""
+    said = [
+        (place, str(message["content"]))
+        for place, message in enumerate(messages)
+        if message["role"] == "user" and not str(message["content"]).startswith(NOTE)
+    ]
+    found = [(place, text) for place, text in said[1:] if is_question(text)]
+    return found[-1] if found else None
+
+
 def _looks(messages: Sequence[Message], views: Sequence[View]) -> list[Look]:
     """Return what was read of each host before the first turn, and why of some nothing was."""
     first: list[dict[str, Any]] = next(
         (one["tool_calls"] for one in messages if one["role"] == "assistant" and one.get("tool_calls")), []
     )
     hosts = [str(json.loads(call["function"]["arguments"]).get("host", "")) for call in first]
-    return [
-        Look(host, error=str(view["error"])) if "error" in view else Look(host, view)
-        for host, view in zip(hosts, views, strict=False)
-    ]
+    return [look_of(host, view) for host, view in zip(hosts, views, strict=False)]
 
 
 def _calls(messages: Sequence[Message]) -> Iterator[Mapping[str, Any]]:

@@ -16,6 +16,7 @@ from agent.models.questions_parse import Kind, Query, parse
 from agent.models.views import View
 from agent.state import Message
 
+_DOWN_FROM: Final = "could not be reached, and nothing is known of them now."
 _DOWN: Final = re.compile(r"^- (\S+): (.+)$", re.MULTILINE)
 _FACTS: Final[Mapping[Kind, Callable[[Query, Sequence[Look]], Answer]]] = {
     "versions": questions_facts.versions,
@@ -47,12 +48,8 @@ KINDS: Final = (
 def down_of(messages: Sequence[Message]) -> list[Look]:
     """Return the hosts that the program says could not be reached."""
     notes = [str(message["content"]) for message in messages if message["role"] == "user"]
-    found = [
-        one
-        for note in notes
-        if note.startswith(NOTE) and "could not be" in note
-        for one in _DOWN.findall(note)
-    ]
+    told = [note.partition(_DOWN_FROM)[2] for note in notes if note.startswith(NOTE)]
+    found = [one for text in told for one in _DOWN.findall(text)]
     return [Look(host, error=why) for host, why in found]
 
 
@@ -71,6 +68,18 @@ def answer_question(
     answer = _answer(query, asked, told)
     says = "I answer from what was read; each claim is now held against the stored output."
     yield from settle(answer.arguments(), refused="not_known", says=says)
+
+
+def ask_again(question: str, hosts: Sequence[str], down: Sequence[Look]) -> Generator[Step, list[View], None]:
+    """Answer a later question of a thread: the hosts are looked at anew, since time has passed."""
+    views = yield Step("I look at the hosts anew.", [("facts", {"host": host}) for host in hosts])
+    looks = [look_of(host, view) for host, view in zip(hosts, views, strict=False)]
+    yield from answer_question(question, looks, down)
+
+
+def look_of(host: str, view: View) -> Look:
+    """Return what a view of `facts` shows of a host, or why it shows nothing."""
+    return Look(host, error=str(view["error"])) if "error" in view else Look(host, view)
 
 
 def _now(looks: Sequence[Look]) -> datetime:

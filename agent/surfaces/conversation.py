@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from agent.approvals import ApprovalRefused
 from agent.errors import ExitCode, LeadlineError
-from agent.events import Ended, Failed, Live
+from agent.events import Ended, Failed, Live, Started
+from agent.questions import is_question
 from agent.surfaces import slash
 from agent.surfaces.ask import answer_of
 from agent.surfaces.deciding import Deciding, Left
@@ -33,6 +34,14 @@ HELD = (
     "held: the model waits, and what runs on the host goes on. Say something, press Enter to go on as "
     "before, or Ctrl-C again to leave"
 )
+
+
+def answers(session: Session, text: str) -> bool:
+    """Tell whether the built-in model answers: a question, in a thread that began with one and has ended."""
+    started = session.events[0]
+    return (
+        session.ended is not None and isinstance(started, Started) and started.question and is_question(text)
+    )
 
 
 class Conversation:
@@ -126,7 +135,7 @@ class Conversation:
 
     async def _next(self) -> str | None:
         """Return the next message: what was queued first; None when there is none."""
-        if self._queued:
+        if self._queued and not self._stopped:  # what was to follow the answer is none to how to go on
             return self._queued.popleft()
         self._screen.status.begin("ready")
         try:
@@ -157,7 +166,7 @@ class Conversation:
                 self._screen.note(printable(str(error)), "red")
                 return
             await self.work(self.session, self.session.ask(None))
-        elif self._hears:
+        elif self._hears or answers(self.session, text):
             await self.work(self.session, self.session.ask(text))
         else:
             self._screen.say(DEAF.format(self._again(self.session)), "yellow")
