@@ -20,6 +20,7 @@ from agent.history import CONCLUDE
 from agent.investigation import Investigation
 from agent.spoken import UNHEARD, goes_first, hear_recorded
 from agent.state import AssistantTurn, GraphState, ToolCall
+from agent.toolless import without_tools
 from agent.undoing import end_of_undo
 from prompts.render import render
 
@@ -127,7 +128,7 @@ def _without_call(work: Investigation, number: int) -> Literal["reason", "end"]:
     if work.history.ever_ended:
         return "end"
     if number in work.history.gave_up or work.is_last(number):
-        said = work.history.turns[number].text
+        said = without_tools(work) or work.history.turns[number].text
         work.end("inconclusive", said or f"The model stopped acting. {work.gathered()}", number)
         return "end"
     _note(work, number, render("note_act"))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.config import Settings
+from agent.errors import ModelEndpointError
 from agent.models import ToolSchema
 from agent.session import Session
 from agent.state import AssistantTurn, Message, Mode
@@ -32,6 +33,21 @@ from tests.trial_parts import FakeService, FileHost, moves, ports, propose, tool
 WORDS = "It is set in the unit, and nothing else reads it."
 SLOW = turn(call("look", text="slow", wait_s=3.0), text="I look for long.")
 ENDS = (turn(EVIDENCE), turn(conclusion()), turn(text=WORDS))
+
+
+def fails_once() -> Move:
+    """Return a turn for which the endpoint is down the first time, and which then ends the story."""
+    asked: list[int] = []
+
+    def move(messages: Sequence[Message]) -> AssistantTurn:
+        asked.append(len(messages))
+        if len(asked) == 1:
+            raise ModelEndpointError("model scripted: no connection", do="start it")
+        return ENDS[0]
+
+    return move
+
+
 STORIES: Mapping[str, Sequence[Move]] = {
     "quick": (*STORY, turn(text=WORDS)),
     "deaf": STORY,
@@ -43,6 +59,7 @@ STORIES: Mapping[str, Sequence[Move]] = {
         outcome="inconclusive",
         changes=(),
     ),
+    "fails": (turn(HYPOTHESIS), SLOW, fails_once(), *ENDS),
     "late": (turn(HYPOTHESIS), SLOW, *moves(outcome="inconclusive", changes=())[1:]),
 }
 

@@ -150,3 +150,25 @@ def test_inside_tmux_its_buffer_gets_the_text(tmp_path: Path) -> None:
         assert until(["show-buffer"], "disable-cuda-graph") == "--disable-cuda-graph\n--pp-size\n8\n"
     finally:
         subprocess.run([*tmux, "kill-server"], check=False)
+
+
+@pytest.mark.parametrize("chat", ["fails"], indirect=True)
+def test_what_was_kept_for_after_the_answer_is_not_the_answer_to_an_error(
+    chat: Terminal, tmp_path: Path
+) -> None:
+    chat.expect("I look for long.")
+    chat.expect("working>")
+    chat.type("who reads the flag?\t", enter=False)
+    chat.expect("kept for after the answer: who reads the flag?")
+    chat.expect("no connection; start it")
+    chat.expect("how to go on>")
+    chat.type("")
+    chat.expect("diagnosed: Graphs are off.")
+    chat.expect("> who reads the flag?")
+    chat.expect("ask on>")
+    chat.type("/quit")
+    assert chat.ends() == 0
+    (path,) = (tmp_path / "threads").glob("*/transcript.jsonl")
+    order = [event for event in read_events(path) if isinstance(event, UserMessage | Ended)]
+    assert isinstance(order[0], Ended) and order[0].outcome == "diagnosed"
+    assert isinstance(order[1], UserMessage) and order[1].text == "who reads the flag?"

@@ -28,13 +28,16 @@ _AGAIN = frozenset({408, 409, 425, 429})
 """Statuses below 500 after which the same request may work later."""
 
 _CHECK = "check that the server runs and that base_url is right"
+TAKE_TOOLS = (
+    "start the server with a tool call parser (SGLang: --tool-call-parser; vLLM: "
+    "--enable-auto-tool-choice --tool-call-parser; llama.cpp: --jinja), or name a model that takes tools"
+)
 _DO: Mapping[Cause, str] = {
     "other": _CHECK,
     "no_stream": "set model_stream = false",
     "no_stream_options": _CHECK,
     "too_long": "set context_tokens to less than the server's context length, or start it with a longer one",
-    "no_tools": "start the server with a tool call parser (SGLang: --tool-call-parser; vLLM: "
-    "--enable-auto-tool-choice --tool-call-parser; llama.cpp: --jinja), or name a model that takes tools",
+    "no_tools": TAKE_TOOLS,
     "no_model": "name a model that the endpoint serves with --model",
     "no_key": "set LEADLINE_API_KEY",
     "no_path": "base_url is most likely wrong: it usually ends in /v1",
