@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from agent.errors import TranscriptError
 from agent.events import (
+    BY_HAND,
     ORIENTATION,
     ActionFinished,
     ApprovalAsked,
@@ -39,7 +40,7 @@ from agent.state import ToolCall
 
 VERSION: Final = "ATIF-v1.7"
 
-_NOT_LANGUAGE_MODELS: Final = (ORIENTATION, "playbook", "demonstration")
+_NOT_LANGUAGE_MODELS: Final = (ORIENTATION, BY_HAND, "playbook", "demonstration")
 """What takes turns without asking a language model: such steps have no metrics."""
 
 _NOTES: Final = (

@@ -15,6 +15,8 @@ from agent.audit_host import AuditedHost
 from agent.audit_settings import AuditSettings
 from agent.errors import UsageError
 from agent.events import BY_HAND, ToolFinished, TurnTaken
+from agent.models.replay import Recording
+from agent.replay import replay
 from agent.session import Session
 from agent.sharing import SHARED
 from agent.surfaces.hand_run import AGREE, SHARE, ByHand, place
@@ -255,3 +257,17 @@ def test_a_pipe_runs_what_only_reads_and_shares_when_told(tmp_path: Path) -> Non
     assert done.stdout.count("Linux\n[here] exit 0 in") == 2
     assert "shared as t9.1" in done.stderr and WORDS in done.stdout
     assert "a person at a terminal has to agree" in done.stderr
+
+
+async def test_what_was_shared_does_not_keep_a_recording_from_being_repeated(tmp_path: Path) -> None:
+    session = started(tmp_path)
+    async for _ in session.ask(None):
+        pass
+    hand = ByHand(session.work.settings, {})
+    await hand.run(Floor(session, "y"), "!uname -s", idle=True)
+    async for _ in session.ask("what do you make of it?"):
+        pass
+    await session.close()
+    recording = Recording.load(session.folder / "transcript.jsonl")
+    report = await replay(recording, make_settings(tmp_path / "again"), TOOLS)
+    assert report.same, report.differences

@@ -263,7 +263,8 @@ def _one_line(
 ) -> tuple[str, str]:
     match event:
         case Started(thread=thread, hosts=hosts, mode=mode, recorded=recorded):
-            return f"Leadline · {', '.join(hosts)} · {mode} · {recorded} · session {thread}", "bold"
+            where = ", ".join(hosts) or "no host"
+            return f"Leadline · {where} · {mode} · {recorded} · session {thread}", "bold"
         case ToolStarted():
             return f"  {event.call} {_asked(event)}", "cyan"
         case ChangeMoved(change=change) if change.status in ("approved", "applied"):
