@@ -180,6 +180,21 @@ def test_hosts_with_the_same_value_are_told_together() -> None:
     assert only.says() == "version: 0.5.11 on gpu1, gpu2; 0.5.20 on gpu3"
 
 
+def test_options_are_compared_where_they_can_stand() -> None:
+    one = {
+        "a.service engine": "sglang",
+        "a.service flag pp_size": "8",
+        "a.service effective x": "1",
+        "gpu 0": "H200",
+    }
+    two = {"b.service engine": "sglang", "gpu 0": "H200", "gpu 1": "H200"}
+    other = {"c.service engine": "vllm", "gpu 0": "H200"}
+    found = {found.name: found.says() for found in differences({"gpu1": one, "gpu2": two, "gpu3": other})}
+    assert set(found) == {"engine", "flag pp_size", "gpus"}
+    assert found["flag pp_size"] == "flag pp_size: 8 on gpu1; not set on gpu2"
+    assert found["gpus"] == "gpus: 1 x H200 on gpu1, gpu3; 2 x H200 on gpu2"
+
+
 def test_lines_are_json_that_another_program_can_read(tmp_path: Path) -> None:
     store = HistoryStore(tmp_path / "history", plain)
     store.record("gpu1", "k", FACTS, T0)

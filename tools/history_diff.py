@@ -93,15 +93,44 @@ def plain(name: str) -> str:
 
 
 def differences(by_host: Mapping[str, Flat]) -> list[Difference]:
-    """Return the facts that are not the same on all hosts; what only some could tell is told as not set."""
-    compared = {host: {plain(name): value for name, value in flat.items()} for host, flat in by_host.items()}
+    """Return the facts that are not the same on all hosts; one that only some tell is not set on the others.
+
+    Options are compared among hosts with the same engine, and what servers say among those that say anything.
+    """
+    compared = {host: _comparable(flat) for host, flat in by_host.items()}
     names = {name: None for flat in compared.values() for name in flat}
     found = []
     for name in names:
-        folded = fold({host: flat.get(name) for host, flat in compared.items()})
+        hosts = [host for host in compared if _bears(name, compared[host], compared)]
+        folded = fold({host: compared[host].get(name) for host in hosts})
         if len(folded) > 1:
             found.append(Difference(name, folded))
     return sorted(found, key=lambda one: (weight(one.name), one.name))
+
+
+def _comparable(flat: Flat) -> Flat:
+    """Return facts by their plain names: those of several engines together, GPUs of a kind counted."""
+    found: dict[str, list[str]] = {}
+    cards: dict[str, int] = {}
+    for name, value in flat.items():
+        if kind_of(name) == "gpu" and name.startswith("gpu "):
+            cards[value] = cards.get(value, 0) + 1
+        elif value not in found.setdefault(plain(name), []):
+            found[plain(name)].append(value)
+    if cards:
+        found["gpus"] = [", ".join(f"{count} x {card}" for card, count in cards.items())]
+    return {name: " / ".join(values) for name, values in found.items()}
+
+
+def _bears(name: str, flat: Flat, all_hosts: Mapping[str, Flat]) -> bool:
+    """Tell whether a fact could be told of a host at all."""
+    kind = kind_of(name)
+    if kind == "effective" and not any(other.startswith("effective ") for other in flat):
+        return False
+    if kind not in ("flag", "effective"):
+        return True
+    engines = {other.get("engine") for other in all_hosts.values() if name in other}
+    return flat.get("engine") in engines
 
 
 def fold(values: Mapping[str, str | None]) -> tuple[tuple[str | None, tuple[str, ...]], ...]:

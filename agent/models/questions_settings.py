@@ -22,7 +22,7 @@ from tools.history_diff import differences, kind_of
 
 _FROM_SOURCE = "`leadline settings HOST {name}` works out from the installed source what is in force."
 _MOST_DIFFERENCES = 40
-_TOLD = frozenset({"flag", "env", "version", "engine", "driver", "package", "gpu", "kernel", "os"})
+_TOLD = frozenset({"flag", "env", "version", "engine", "driver", "package", "gpus", "kernel", "os"})
 
 
 def feature(query: Query, looks: Sequence[Look], states: Mapping[str, View]) -> Answer:

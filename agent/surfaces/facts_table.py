@@ -11,7 +11,7 @@ from tools.history_diff import differences, kind_of
 from tools.text_table import table
 
 _MOST_DIFFERENCES: Final = 40
-_OWN: Final = frozenset({"since", "restarts", "gpu", "cpus", "memory_gib", "file", "user", "package_files"})
+_OWN: Final = frozenset({"since", "restarts", "cpus", "memory_gib", "file", "user", "package_files"})
 """Kinds of facts that are a host's own, so that to list them as a difference says little."""
 
 
