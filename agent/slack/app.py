@@ -35,6 +35,8 @@ def make_app(
     async def authorize() -> AuthorizeResult:
         return authorized
 
+    level = log.level
+    log.setLevel(logging.ERROR)  # it warns of a key in the environment, which is read in the settings alone
     app = AsyncApp(
         name="leadline",
         logger=log,
@@ -43,6 +45,7 @@ def make_app(
         signing_secret=signing_secret or "unused",
         request_verification_enabled=signing_secret is not None,
     )
+    log.setLevel(level)
     me = str(authorized.bot_user_id)
     _listen_to_messages(app, bot, me)
     _listen_to_presses(app, bot)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import html
 import logging
 from dataclasses import replace
-from typing import Literal
+from typing import Final, Literal
 
 from agent import threads
 from agent.approvals_decide import Decision, decide
@@ -18,7 +19,9 @@ from agent.slack import approvals, plot, report
 from agent.slack.desk import Desk
 from agent.slack.errors import SlackRefused
 from agent.slack.incoming import Click
-from agent.slack.text import escaped, packed
+from agent.slack.text import escaped
+
+_MOST_PARTS: Final = 2
 
 _log = logging.getLogger("leadline.slack")
 
@@ -50,6 +53,9 @@ async def given(
     )
     try:
         record = await asyncio.to_thread(decide, desk.settings, wanted)
+        # The message is ours, or Slack would not have sent the press: its buttons die even if a process that
+        # died posted it and did not live to write it down.
+        desk.store.show(click.place, click.ts, "approval", wanted.approval)
     except ApprovalRefused as error:
         await _told(desk, click, str(error))
         record = None
@@ -104,15 +110,21 @@ async def _show(desk: Desk, click: Click, thread: str) -> None:
                     await door.upload(click.place, f"{thread}-{path.name}", data)
         case "hypotheses" | "evidence":
             case = await asyncio.to_thread(build, events, ArtifactStore(folder / "artifacts"))
-            parts = (
-                packed(report.hypotheses(case, clean).split("\n"))
-                if click.action == "hypotheses"
-                else report.evidence(case, clean)
-            )
-            for part in parts:
-                await door.say(click.place, part)
+            tell = report.hypotheses if click.action == "hypotheses" else report.evidence
+            await _told_in_pieces(desk, click, f"{thread}-{click.action}.txt", tell(case, clean))
         case _:
             _log.warning("a button %r is none of ours", click.action)
+
+
+async def _told_in_pieces(desk: Desk, click: Click, name: str, parts: list[str]) -> None:
+    """Post a few messages; what would be more goes into a file behind the first of them."""
+    if len(parts) <= _MOST_PARTS:
+        for part in parts:
+            await desk.door.say(click.place, part)
+        return
+    await desk.door.say(click.place, parts[0])
+    whole = html.unescape("\n".join(parts)).encode()
+    await desk.door.upload(click.place, name, whole, "There is more; this file holds all of it.")
 
 
 def _may(desk: Desk, click: Click, person: Person) -> bool:

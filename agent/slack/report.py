@@ -10,7 +10,7 @@ from agent.casefile import CaseFile
 from agent.events import BudgetUsed, ConclusionChecked, Ended, Event, HypothesisMoved, ToolFinished
 from agent.ledger import Ledger
 from agent.slack.door import Block
-from agent.slack.text import SECTION_CHARS, Cleaner, escaped, fenced, packed, split
+from agent.slack.text import SECTION_CHARS, Cleaner, escaped, fenced, packed
 from agent.state import Change, Conclusion
 from agent.surfaces.terminal import edit
 
@@ -53,11 +53,10 @@ def answer(events: Sequence[Event], ended: Ended, clean: Cleaner) -> list[str]:
             parts.append(fenced(clean.exact(found.table.text().rstrip())))
         ledger = ledger_of(events)
         named = [ledger.changes[name] for name in found.changes if name in ledger.changes]
-        parts += [_change(change, clean) for change in named]
-        parts += [f"No setting changes this: {_prose(text, clean)}" for text in found.inherent]
+        parts += [_change(change, clean) for change in named if change.status == "proposed"]
         if found.next_step:
             parts.append(f"*Next*: {_prose(found.next_step, clean)}")
-    return split("\n".join(parts), SECTION_CHARS)
+    return packed(parts, SECTION_CHARS)
 
 
 def buttons(events: Sequence[Event], thread: str) -> Block:
@@ -121,8 +120,8 @@ def why(events: Sequence[Event], clean: Cleaner) -> str:
     return "\n".join(lines)
 
 
-def hypotheses(case: CaseFile, clean: Cleaner) -> str:
-    """Return every hypothesis with its predictions and what came of them."""
+def hypotheses(case: CaseFile, clean: Cleaner) -> list[str]:
+    """Return every hypothesis with its predictions and what came of them; a piece a message."""
     lines: list[str] = []
     for one in case.ledger:
         item = one.hypothesis
@@ -131,7 +130,9 @@ def hypotheses(case: CaseFile, clean: Cleaner) -> str:
             verb = "seen" if reason.matched else "not seen"
             says = escaped(clean.line(reason.says, 200))
             lines.append(f"  \u2022 {reason.favours}: {says} - {verb} ({reason.evidence.id})")
-    return "\n".join(lines) or "No hypothesis was stated."
+    limits = case.conclusion.inherent if case.conclusion else []
+    lines += [f"*No setting changes this*: {_prose(text, clean)}" for text in limits]
+    return packed(lines) or ["No hypothesis was stated."]
 
 
 def evidence(case: CaseFile, clean: Cleaner) -> list[str]:

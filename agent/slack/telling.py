@@ -27,6 +27,11 @@ _OWN: Final = frozenset({"hypothesis", "propose_change", "conclude"})
 """Calls on the investigation itself: what they change is told, not that they ran."""
 
 
+_LOOKS: Final = 4
+_LOOK_CHARS: Final = 80
+"""Of each look; the whole of it stands in the case file."""
+
+
 class Telling:
     """Turn events into lines."""
 
@@ -59,7 +64,9 @@ class Telling:
 
     def _looked(self) -> None:
         if self._looks:
-            self._growing.line("Looking: " + "; ".join(self._looks))
+            shown = [look if len(look) <= _LOOK_CHARS else f"{look[:_LOOK_CHARS]}…" for look in self._looks]
+            more = f"; and {len(shown) - _LOOKS} more" if len(shown) > _LOOKS else ""
+            self._growing.line("Looking: " + "; ".join(shown[:_LOOKS]) + more)
             self._looks.clear()
 
     def _moved(self, event: HypothesisMoved) -> None:
