@@ -38,7 +38,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from copy import deepcopy
 from types import TracebackType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from aiohttp import web
 
@@ -76,6 +76,8 @@ class FakeSlack:
         self.limits = dict(limits or {})
         self.faults = Faults()
         self.calls: list[Call] = []
+        self.watchers: list[Callable[[Call, Literal["before", "after"]], None]] = []
+        """Called before each call has an effect and, with its answer, before that is sent."""
         self.bot_token = "xoxb-fake"
         self.app_token = "xapp-fake"
         self.signing_secret = "fake-signing-secret"
@@ -192,6 +194,8 @@ class FakeSlack:
         header = request.headers.get("Authorization", "").removeprefix("Bearer ")
         call = Call(request.match_info["method"], args, header or str(args.pop("token", "")))
         self.calls.append(call)
+        for watcher in self.watchers:
+            watcher(call, "before")
         fault = self.faults.take(call.method)
         if fault is not None:
             call.fault = fault.kind
@@ -206,6 +210,8 @@ class FakeSlack:
         }
         if call.status == 429:
             headers["Retry-After"] = "1"
+        for watcher in self.watchers:
+            watcher(call, "after")
         if fault is not None and fault.kind == "cut_after":
             _abort(request)
         return web.json_response(call.answer, status=call.status, headers=headers)

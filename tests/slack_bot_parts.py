@@ -42,10 +42,10 @@ def make_slack(**more: Any) -> FakeSlack:
     return FakeSlack(scopes=scopes(), events=EVENTS, **more)
 
 
-def bot_settings(
+def said_settings(
     root: Path, slack: FakeSlack, *, approvals: Mapping[str, Any] | None = None, **more: Any
-) -> Settings:
-    """Return settings of a bot that may try approved changes in one channel."""
+) -> dict[str, Any]:
+    """Return settings, as plain values, of a bot that may try approved changes in one channel."""
     said: dict[str, Any] = {
         "bot_token": slack.bot_token,
         "app_token": slack.app_token,
@@ -59,13 +59,18 @@ def bot_settings(
             "direct": {"hosts": ["here"], "members_may_start": True},
         },
     }
-    return Settings(
-        state_dir=root,
-        tools={"allow_load": True},
-        hosts={"here": {"ssh": "local"}},
-        approvals={"roles": ROLES} | dict(approvals or {}),
-        slack=said | more,
-    )
+    return {
+        "state_dir": root,
+        "tools": {"allow_load": True},
+        "hosts": {"here": {"ssh": "local"}},
+        "approvals": {"roles": ROLES} | dict(approvals or {}),
+        "slack": said | more,
+    }
+
+
+def bot_settings(root: Path, slack: FakeSlack, **said: Any) -> Settings:
+    """Return the same as settings."""
+    return Settings(**said_settings(root, slack, **said))
 
 
 def opener(
@@ -86,6 +91,16 @@ def opener(
     return opened
 
 
+def opened_quickly(
+    service: FakeService,
+    script: Sequence[Move] | Callable[[Kept], Sequence[Move]],
+    more_tools: Mapping[str, Tool[Any]] | None = None,
+) -> Callable[[Desk], Desk]:
+    """Return what makes a desk open scripted investigations, and show progress without a pause."""
+    opens = opener(service, script, more_tools or {})
+    return lambda desk: replace(desk, opener=opens, every_s=0.02, look_s=0.05)
+
+
 @asynccontextmanager
 async def bot(
     slack: FakeSlack,
@@ -100,11 +115,7 @@ async def bot(
 ) -> AsyncIterator[Bot]:
     """Let the bot run for the time of the block."""
     service = service or FakeService(FileHost(root / "host.json"))
-    opens = opener(service, script or moves(), more_tools or {})
-
-    def quick(desk: Desk) -> Desk:
-        return replace(desk, opener=opens, every_s=0.02, look_s=0.05)
-
+    quick = opened_quickly(service, script or moves(), more_tools)
     async with serving(settings or bot_settings(root, slack, **said), http=http, change=quick) as running:
         if http is None:
             await slack.socket.connected()

@@ -7,6 +7,8 @@ an unseen character) gets no buttons: it is decided at a terminal, where the per
 from __future__ import annotations
 
 import json
+import logging
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -27,6 +29,8 @@ from tools.service_types import ChangePlan
 APPROVE: Final = "approve"
 DENY: Final = "deny"
 
+_log = logging.getLogger("leadline.slack")
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -42,10 +46,17 @@ class Asked:
         return f"{self.change.id}: {self.plan.setting} of {self.plan.unit} on {self.plan.host}"
 
 
-async def ask(door: Door, store: SlackStore, settings: Settings, place: Place, asked: Asked) -> None:
-    """Put an approval into its thread; one that is shown already stays as it is."""
+async def ask(
+    door: Door, store: SlackStore, settings: Settings, place: Place, asked: Asked, *, again: bool = False
+) -> None:
+    """Put an approval into its thread; one that is shown already stays as it is.
+
+    ``again``: a process that died may have asked, and not have lived to write down in which message.
+    """
     if store.open_messages("approval", ref=asked.record.id):
         return
+    if again:
+        await _close_lost(door, place, asked.record.id)
     diff = asked.plan.diff
     exact = shown_exactly(asked, door.clean)
     long = len(fenced(diff)) > SECTION_CHARS
@@ -55,6 +66,22 @@ async def ask(door: Door, store: SlackStore, settings: Settings, place: Place, a
     blocks = _blocks(settings, asked, door.clean, exact=exact, in_file=long)
     ts = await door.say(place, f"Approval needed: {escaped(door.clean.line(asked.title))}", blocks)
     store.show(place, ts, "approval", asked.record.id)
+
+
+async def _close_lost(door: Door, place: Place, approval: str) -> None:
+    """Take the buttons away of a question that nobody knows of any more."""
+    try:
+        answer = await door.look("conversations.replies", channel=place.channel, ts=place.ts, limit=200)
+    except SlackRefused as error:
+        _log.warning("%s; a question with buttons may be left", error)
+        return
+    found = answer.get("messages")
+    for one in found if isinstance(found, list) else []:
+        if one.get("bot_id") and approval in json.dumps(one.get("blocks") or []):
+            with suppress(SlackRefused):  # another's message, which is not ours to change
+                await door.change(
+                    place, str(one["ts"]), "Asked again below.", [section("Asked again below.")]
+                )
 
 
 async def close(door: Door, store: SlackStore, settings: Settings, approval: str) -> None:
