@@ -56,9 +56,6 @@ async def given(
         # The message is ours, or Slack would not have sent the press: its buttons die even if a process that
         # died posted it and did not live to write it down.
         desk.store.show(click.place, click.ts, "approval", wanted.approval)
-        # The message is ours, or Slack would not have sent the press: its buttons die even if a process that
-        # died posted it and did not live to write it down.
-        desk.store.show(click.place, click.ts, "approval", wanted.approval)
     except ApprovalRefused as error:
         await _told(desk, click, str(error))
         record = None

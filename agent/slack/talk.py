@@ -216,7 +216,9 @@ class Talk:
         record = ApprovalStore(desk.settings.state_dir).get(approval)
         shown = approvals.Asked(record, session.plan(asked.change), session.change(asked.change))
         try:
-            await approvals.ask(desk.door, desk.store, desk.settings, self._place, shown)
+            await approvals.ask(
+                desk.door, desk.store, desk.settings, self._place, shown, again=self.recovered
+            )
         except SlackRefused as error:
             _log.warning("%s; decide with `leadline approvals show %s`", error, approval)
         while self._stopped_by is None and not self._draining and not self._again:
