@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import ast
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -27,6 +28,14 @@ NORMAL = End("normal")
 
 class Forks(Base):
     """Keep ways that ended early until the place where they meet the others again."""
+
+    def block(self, body: Sequence[ast.stmt]) -> End:
+        """Follow statements in order until one of them ends the block."""
+        raise NotImplementedError
+
+    def bind_name(self, name: str, value: Any) -> None:
+        """Bind a name where the frame says that it lives."""
+        raise NotImplementedError
 
     def two_values(self, needs: tuple[str, ...], first: Callable[[], Any], second: Callable[[], Any]) -> Any:
         """Evaluate two expressions of which either may be the one, and return what stands for both."""
