@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from datetime import UTC, datetime
 from pathlib import Path
 
 from agent.events import Event, Judged
@@ -25,8 +26,10 @@ def judged(change: str, before: float, after: float, *, kept: bool = True) -> Ju
         levels=[level], verdict=level.verdict, mechanism_moved=None, mechanism_says="", outputs_equal=True,
         outputs_compared=1, outputs_different=0, kept=kept, why="",
     )  # fmt: skip
-    artifact = ArtifactRef.model_construct(handle="t1.1")
-    return Judged.model_construct(change=change, comparison=comparison, artifact=artifact)
+    ref = ArtifactRef(
+        handle="t1.1", sha256="0" * 64, size=1, label="comparison", host="gpu1", taken_at=datetime.now(UTC)
+    )
+    return Judged(change=change, comparison=comparison, predicted="", measured="", artifact=ref)
 
 
 def test_the_plot_shows_the_state_after_each_change() -> None:
