@@ -43,7 +43,9 @@ def choose(work: Investigation, name: str, base_url: str | None = None) -> Setti
         settings = with_model(work.settings, name, base_url)
         redactor(settings)  # its key is a secret of ours from now on
     else:
-        update = {"model": name, **({"base_url": base_url} if base_url else {})}
+        update: dict[str, str | None] = {"model": name}
+        if base_url is not None and base_url != work.settings.base_url:
+            update |= {"base_url": base_url, "api_key": None}  # a key goes to no endpoint but its own
         settings = work.settings.model_copy(update=update)
     model = model_of(settings)
     work.transcript.append(ModelChosen(turn=work.history.last_turn, model=model.name), durable=True)

@@ -103,9 +103,14 @@ def size_of(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
+def chats(settings: Settings) -> list[ThreadSummary]:
+    """Return the threads that can be talked to: those that take a change back belong to `leadline undo`."""
+    return [one for one in list_threads(settings) if not one.thread.startswith("undo-")]
+
+
 def latest(settings: Settings) -> str:
-    """Return the thread that was last worked on; those that take a change back are gone on with by `undo`."""
-    found = [one for one in list_threads(settings) if not one.thread.startswith("undo-")]
+    """Return the thread that was last worked on."""
+    found = chats(settings)
     if not found:
         raise UsageError("there is no investigation yet", do="start one: leadline ask HOST SYMPTOM")
     return max(found, key=lambda one: one.last_at).thread

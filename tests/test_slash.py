@@ -188,6 +188,7 @@ async def test_fork_refuses_a_turn_that_is_not_there(session: Session, turn: str
 async def test_resume_lists_and_names_other_threads(session: Session, tmp_path: Path) -> None:
     await run(begin(tmp_path, STORY, thread="two-a"))
     await run(begin(tmp_path, [turn(conclusion(outcome="inconclusive"))], thread="two-b"))
+    await run(begin(tmp_path, STORY, thread="undo-20260131"))
     rows = text(session, "/resume").splitlines()
     assert [row.split("  ")[:2] for row in rows] == [["two-b", "inconclusive"], ["two-a", "diagnosed"]]
     assert text(session, "/resume one") == "this is one"
@@ -222,3 +223,25 @@ async def test_completion_knows_commands_and_their_arguments(session: Session, t
     (cost,) = slash.complete(on, "/cost")
     assert cost.help == "turns, tokens, money and time used"
     assert all(dataclasses.astuple(one)[1] for one in slash.complete(on, "/"))
+
+
+async def test_a_key_goes_to_no_endpoint_but_its_own(tmp_path: Path) -> None:
+    named = {"big": {"base_url": "http://127.0.0.1:8/v1", "api_key": "of-big"}}
+    session = begin(
+        tmp_path, STORY, base_url="http://127.0.0.1:9/v1", api_key="of-nine", model="x", models=named
+    )
+
+    def key() -> str | None:
+        held = session.work.settings.api_key
+        return held.get_secret_value() if held is not None else None
+
+    text(session, "/model other")
+    assert (session.work.settings.base_url, key()) == ("http://127.0.0.1:9/v1", "of-nine")
+    text(session, "/model other http://127.0.0.1:7/v1")
+    assert (session.work.settings.base_url, key()) == ("http://127.0.0.1:7/v1", None)
+    assert "openai:big at http://127.0.0.1:8/v1" in text(session, "/model big")
+    assert key() == "of-big"
+    assert "base_url of its own" in text(session, "/model big http://127.0.0.1:7/v1")
+    offered = [one.word for one in slash.complete(Desk(session.work.settings, session), "/model ")]
+    assert set(offered) == {"big"}
+    await session.close()

@@ -90,7 +90,7 @@ def _turns(session: Session) -> Iterable[Candidate]:
 
 def _resume(desk: Desk, argument: str) -> str | Reply:
     own = desk.session.thread if desk.session is not None else None
-    found = [one for one in threads.list_threads(desk.settings) if one.thread != own]
+    found = [one for one in threads.chats(desk.settings) if one.thread != own]
     if not argument:
         now = datetime.now(UTC)
         rows = [
@@ -113,7 +113,7 @@ def _resume(desk: Desk, argument: str) -> str | Reply:
 
 def _threads(desk: Desk) -> Iterable[Candidate]:
     own = desk.session.thread if desk.session is not None else None
-    for one in threads.list_threads(desk.settings):
+    for one in threads.chats(desk.settings):
         if one.thread != own:
             yield Candidate(one.thread, f"{', '.join(one.hosts)}: {' '.join(one.symptom.split())}"[:60])
 
