@@ -11,12 +11,17 @@ from agent.answer_table import AnswerTable
 from agent.errors import UsageError
 from agent.events import ConclusionChecked, Event, Started, TurnTaken
 from agent.state import ClaimCheck, Conclusion, Outcome
+from agent.transcript import read_events
 from evals import case as cases
+from evals import runs
 from evals.answering import wrong
 from evals.case_question import DOWN
 from evals.findings import fold
+from evals.jobs import Asked, plan
 from evals.lab import scenario as scenarios
+from evals.run import Run
 from evals.score import score
+from tests.lab_fixtures import lab_settings, need_sandbox
 from tools.artifacts import ArtifactStore
 
 INFRA = [name for name in cases.names() if name.startswith("infra-")]
@@ -111,3 +116,19 @@ def test_a_broken_case_is_told_by_field(change: str, says: str, tmp_path: Path) 
     file.write_text(f"{text}{change}\n")
     with pytest.raises(UsageError, match=says):
         cases.load(str(file))
+
+
+@pytest.mark.lab
+@pytest.mark.slow
+def test_cases_share_hosts_and_nothing_is_left_of_them(tmp_path: Path) -> None:
+    need_sandbox()
+    asked = Asked(ways=["solve"], pattern="infra-hostile-*", jobs=1)
+    found = Run(lab_settings(tmp_path), runs.create(lab_settings(tmp_path), asked, plan(asked))).work()
+    assert len(found.results) == 2
+    for result in found.results:
+        assert result.score is not None and result.score.success, (result.error, result.score)
+        opened = read_events(found.folder / result.transcript)[0]
+        assert isinstance(opened, Started)
+        assert opened.hosts == ["gpu1", "gpu2"], "the third is down"
+        assert opened.question
+    assert not list((found.folder / "labs").iterdir())

@@ -204,8 +204,8 @@ def _sum_up(answer: Answer, query: Query, ranked: Sequence[str]) -> None:
     first, second = query.hosts
     phase = query.phase or "speed"
     measure = (
-        f"The same long prompt on both at concurrency 1 would tell: `benchmark` on {first} and {second}, "
-        "with --allow-load."
+        f"The same {'long prompt' if phase == 'prefill' else 'requests'} on both, one at a time, would tell: "
+        f"`benchmark` on {first} and {second}, with --allow-load."
     )
     unique = list(dict.fromkeys(ranked))
     if not query.phase:

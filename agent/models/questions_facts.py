@@ -9,6 +9,7 @@ from typing import Any
 from agent.models.questions_answer import (
     Answer,
     Look,
+    folded,
     launch_claim,
     named,
     quoted,
@@ -52,8 +53,6 @@ def versions(query: Query, looks: Sequence[Look]) -> Answer:
                     found.setdefault(look.host, []).append(version)
             answer.row(look.host, subject, name, version or "?", *([verdict] if asked else []))
             answer.claims += claims
-    answer.missing(looks)
-    answer.cells.sort(key=lambda row: row[1][-1] != "yes")
     label = what or "an engine"
     if query.op:
         where = ", ".join(f"{host} ({', '.join(dict.fromkeys(seen))})" for host, seen in found.items())
@@ -61,7 +60,11 @@ def versions(query: Query, looks: Sequence[Look]) -> Answer:
             f"{label} {asked}: {where}." if where else f"No host that was read runs {label} {asked}."
         )
     else:
-        answer.said.append(f"Versions of {label} as they are installed behind what runs.")
+        groups = folded([(host, (cells[1], cells[2])) for host, cells in answer.cells if len(cells) > 2])
+        told = "; ".join(f"{name} {version} on {hosts}" for hosts, name, version in groups)
+        answer.said.append(f"{told}." if told else f"No version of {label} is seen.")
+    answer.missing(looks)
+    answer.cells.sort(key=lambda row: row[1][-1] != "yes")
     answer.known = bool(found) or (bool(answer.claims) and not answer.unknown) or not query.op
     if not answer.cells:
         answer.said = ["No engine is seen to run, so no version is either."]
