@@ -3,39 +3,28 @@
 from __future__ import annotations
 
 import ast
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from packaging.version import InvalidVersion, Version
-
-from tools.interpreter.classes import Parent
+from tools.interpreter.distributions import STDLIB, Distributions
 from tools.interpreter.journal import Journal
 from tools.interpreter.late_classes import LateClasses
 from tools.interpreter.module import Frame, Lazy, ModuleValue
-from tools.interpreter.operators import natively
+from tools.interpreter.parents import Parents
 from tools.interpreter.values import (
     MISSING,
-    BoundMethod,
-    Descriptor,
-    External,
     Function,
-    GuestClass,
     GuestRaise,
-    Instance,
-    Native,
     Unknown,
 )
 from tools.scopes import Module
 from tools.settings.types import SourceTree
 
 _PLAIN: Final = (ast.Constant, ast.Lambda)
-_STDLIB: Final = frozenset(sys.stdlib_module_names)
-PRESENT: Final = frozenset({"typing_extensions"})
 
 
-class Imports(LateClasses):
+class Imports(LateClasses, Distributions, Parents):
     """Find modules and names."""
 
     tree: SourceTree
@@ -235,46 +224,8 @@ class Imports(LateClasses):
         found = known(name) if known is not None else None
         if found is False:
             self.raise_native(ImportError(f"cannot import name '{name}' from '{source}'"))
-        if found is None and root not in _STDLIB and self.catching and not self.pinned(root):
+        if found is None and root not in STDLIB and self.catching and not self.pinned(root):
             self.doubts += 1
-
-    def pinned(self, root: str) -> bool:
-        """Tell whether the package requires one version of another: its code was written for that one."""
-        required = self.world.required
-        return any(required.get(name, "").startswith("==") for name in distributions_of(root))
-
-    def present(self, name: str) -> Any:
-        """Return whether a module outside the package can be imported: True, False or an unknown."""
-        root = name.split(".")[0]
-        if root in _STDLIB or root in PRESENT:
-            return True
-        packages, required = self.world.facts.packages or {}, self.world.required
-        names = distributions_of(root)
-        known = [packages[name] is not None for name in names if name in packages]
-        if any(known) or (not known and any(name in required for name in names)):
-            return True
-        carried = self._carried(root)
-        if carried is not None:
-            return carried
-        if len(known) == len(names):
-            return False
-        return Unknown((f"whether package {root} is installed",))
-
-    def _carried(self, root: str) -> Any:
-        """Return whether another distribution brings a module; None where none that may is installed."""
-        packages, required = self.world.facts.packages or {}, self.world.required
-        for name, first, last in _CARRIERS.get(root, ()):
-            version = packages.get(name) if name in packages else required.get(name)
-            if version is None:
-                continue
-            exact = version.strip().removeprefix("==").strip()
-            try:
-                if Version(first) <= Version(exact) <= Version(last):
-                    return True
-            except InvalidVersion:
-                pass
-            return Unknown((f"whether {name} {exact} brings {root}",))
-        return None
 
     # --- names ------------------------------------------------------------------------------------
 
@@ -380,111 +331,6 @@ class Imports(LateClasses):
             return module.globals
         return self._find(module, name)
 
-    def parent_attribute(self, parent: Parent, name: str) -> Any:
-        """Return what ``super()`` finds under a name."""
-        for cls in parent.classes:
-            if isinstance(cls, GuestClass) and name in cls.namespace:
-                found = self.forced(cls.namespace, name)
-                if isinstance(found, Descriptor) and found.kind == "class":
-                    held = parent.held.cls if isinstance(parent.held, Instance) else parent.held
-                    return BoundMethod(found.get, held, self)  # type: ignore[arg-type]
-                return self.bind(found, parent.held, name)
-            if isinstance(cls, GuestClass) and name == "__init__" and getattr(cls, "record_is_own", False):
-                return BoundMethod(self.library["record.__init__"](cls), parent.held, self)  # type: ignore[arg-type]
-            if isinstance(cls, External) and f"{cls.path}.{name}" in self.library:
-                return BoundMethod(self.library[f"{cls.path}.{name}"], parent.held, self)  # type: ignore[arg-type]
-            if isinstance(cls, External) and name not in _OBJECT and cls.path not in self.library["kinds"]:
-                return Unknown((f"{cls.path}.{name}",))
-        return self._of_object(parent, name)
-
-    def _of_object(self, parent: Parent, name: str) -> Any:
-        held = parent.held
-        if name in _OBJECT:
-            return (
-                self.external(f"builtins.object.{name}")
-                if name == "__new__"
-                else BoundMethod(
-                    self.external(f"builtins.object.{name}"),
-                    held,
-                    self,  # type: ignore[arg-type]
-                )
-            )
-        if isinstance(held, Instance) and held.native is not None:
-            if name in _ITEMS:
-                return Native(name, lambda *args: self._native_item(held.native, name, args), self)  # type: ignore[arg-type]
-            return self.get_attribute(held.native, name)
-        return MISSING
-
-    def _native_item(self, native: Any, name: str, args: tuple[Any, ...]) -> Any:
-        """Do what a built-in container does under a name with underscores."""
-        if any(isinstance(a, Unknown) for a in args[:1]):
-            if name in ("__setitem__", "__delitem__"):
-                self.journal.taint(native, args[0].needs)
-            return Unknown(args[0].needs)
-        needs = self.journal.tainted(native) if isinstance(native, (list, dict, set)) else None
-        if needs is not None:
-            return Unknown(needs)
-        if name in ("__setitem__", "__delitem__"):
-            self.journal.touch(native)
-        return natively(getattr(native, name), *args)
-
-
-_ITEMS: Final = frozenset(
-    {"__getitem__", "__setitem__", "__delitem__", "__contains__", "__len__", "__iter__", "__reversed__"}
-)
-_OBJECT: Final = frozenset(
-    {"__init__", "__new__", "__setattr__", "__getattribute__", "__delattr__", "__init_subclass__", "__eq__",
-     "__hash__", "__repr__", "__str__", "__post_init__"}
-)  # fmt: skip
-
-_CARRIERS: Final = {
-    "triton_kernels": (("sgl-kernel", "0.3.9.post2", "0.3.21"), ("sglang-kernel", "0.4", "0.4.10")),
-    "deep_gemm": (("sgl-kernel", "0.3.9.post2", "0.3.9.post2"),),
-}
-"""Modules that distributions of other names bring, from the first to the last release seen to do so."""
-
-_NAMES: Final = {
-    "yaml": ("pyyaml",),
-    "PIL": ("pillow",),
-    "cv2": ("opencv-python-headless", "opencv-python"),
-    "sgl_kernel": ("sgl-kernel", "sglang-kernel"),
-    "deep_gemm": ("deep-gemm", "sgl-deep-gemm"),
-    "deep_ep": ("deep-ep", "sgl-deep-ep"),
-    "flashinfer": ("flashinfer-python", "flashinfer"),
-    "zmq": ("pyzmq",),
-    "pynvml": ("nvidia-ml-py", "pynvml"),
-    "google": ("protobuf",),
-    "dateutil": ("python-dateutil",),
-    "cutlass": ("nvidia-cutlass-dsl",),
-    "mooncake": ("mooncake-transfer-engine", "mooncake"),
-    "uvloop": ("uvloop",),
-    "pkg_resources": ("setuptools",),
-    "attr": ("attrs",),
-    "sklearn": ("scikit-learn",),
-    "huggingface_hub": ("huggingface-hub",),
-    "cpuinfo": ("py-cpuinfo",),
-    "lmformatenforcer": ("lm-format-enforcer",),
-    "opentelemetry": ("opentelemetry-api", "opentelemetry-sdk"),
-    "grpc": ("grpcio",),
-    "pythonjsonlogger": ("python-json-logger",),
-    "cudnn": ("nvidia-cudnn-frontend",),
-    "quack": ("quack-kernels",),
-    "tvm_ffi": ("apache-tvm-ffi",),
-    "humming": ("humming-kernels",),
-    "triton": ("triton", "pytorch-triton", "pytorch-triton-rocm", "pytorch-triton-xpu", "torch"),
-    "multipart": ("python-multipart",),
-    "openai_harmony": ("openai-harmony", "oss-harmony"),
-    "runai_model_streamer": ("runai-model-streamer",),
-    "kaldi_native_fbank": ("kaldi-native-fbank",),
-    "typing_extensions": ("typing-extensions",),
-    "prometheus_client": ("prometheus-client",),
-}
-
-
-def distributions_of(root: str) -> tuple[str, ...]:
-    """Return the distributions that may hold a top-level module, names in their normal form."""
-    return _NAMES.get(root, (root.replace("_", "-").lower(),))
-
 
 def _simple_target(node: ast.stmt) -> str | None:
     """Return the one name that an assignment binds to something that is not a plain constant."""
@@ -523,4 +369,4 @@ def _bound_names(node: ast.stmt) -> Iterator[str]:
             yield inner.asname or inner.name.split(".")[0]
 
 
-__all__ = ["Imports", "Native", "distributions_of"]
+__all__ = ["Imports"]
