@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import logging
 import signal
 import sys
@@ -11,7 +12,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from agent.config import Settings, load_settings
+from agent.config import Settings, load_settings, pin_libraries
 from agent.errors import ExitCode, UsageError
 from agent.slack.access import Access
 from agent.slack.bot import Bot
@@ -28,6 +29,21 @@ if TYPE_CHECKING:
 
 DRAIN_S: Final = 90.0
 """How long what runs may take to come to a stop; systemd waits that long before it kills."""
+
+CALL_S: Final = 30
+"""How long a call of Slack's Web API may take."""
+
+WARM: Final = (
+    "agent.driver",
+    "agent.casefile",
+    "agent.casefile_html",
+    "agent.session",
+    "agent.surfaces.records",
+    "slack_bolt.async_app",
+    "slack_sdk.socket_mode.aiohttp",
+    "tools.redact_rules",
+    "tools.registry",
+)
 
 PATH: Final = "/slack/events"
 
@@ -74,10 +90,11 @@ async def serving(
     _check(settings, http)
     from agent.own_secrets import redactor
 
+    await asyncio.to_thread(_warm)
     clean = Cleaner(redactor(settings))
     log = _logger(clean, verbose=verbose)
     async with AsyncExitStack() as stack:
-        client = _client(settings, log)
+        client = await _client(settings, log, stack)
         door = Door(client, clean)
         authorized = await _authorized(settings, client)
         store = SlackStore(settings.state_dir)
@@ -108,7 +125,15 @@ def _check(settings: Settings, http: int | None) -> None:
     usable(settings, "")
 
 
-def _client(settings: Settings, log: logging.Logger) -> AsyncWebClient:
+def _warm() -> None:
+    """Load what the first investigation needs: loaded then, it would keep Slack waiting for seconds."""
+    pin_libraries()
+    for name in WARM:
+        importlib.import_module(name)
+
+
+async def _client(settings: Settings, log: logging.Logger, stack: AsyncExitStack) -> AsyncWebClient:
+    from aiohttp import ClientSession, ClientTimeout
     from slack_sdk.http_retry.builtin_async_handlers import (
         AsyncConnectionErrorRetryHandler,
         AsyncRateLimitErrorRetryHandler,
@@ -117,10 +142,12 @@ def _client(settings: Settings, log: logging.Logger) -> AsyncWebClient:
     from slack_sdk.web.async_client import AsyncWebClient
 
     assert settings.slack.bot_token is not None  # `_check` has looked
+    kept = await stack.enter_async_context(ClientSession(timeout=ClientTimeout(total=CALL_S)))
     return AsyncWebClient(
+        session=kept,
         token=settings.slack.bot_token.get_secret_value(),
         base_url=settings.slack.api_url,
-        timeout=20,
+        timeout=CALL_S,
         logger=log.getChild("sdk"),
         retry_handlers=[
             AsyncConnectionErrorRetryHandler(max_retry_count=2),
