@@ -51,13 +51,14 @@ class NoNspawn(Exception):
     """Say in one line why no such host can be had here."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class SystemdHost:
     """A booted host."""
 
     root: Path
     keys: Path
     port: int
+    log: Path
     process: subprocess.Popen[bytes]
 
     @property
@@ -138,22 +139,34 @@ def booted(folder: Path, units: Mapping[str, str], files: Mapping[str, str]) -> 
     keys.mkdir()
     write_keys(keys, port)
     _prepare(root, keys, port, units, files)
-    name = f"leadline-{os.getpid()}-{port}"
-    words = ["systemd-nspawn", "--quiet", "--boot", "--register=no", "--keep-unit", "--console=pipe"]
-    with (folder / "console.log").open("wb") as log:
-        process = subprocess.Popen(
-            [*words, f"--machine={name}", f"--directory={root}"],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-        )
+    log = folder / "console.log"
+    up = SystemdHost(root, keys, port, log, _launched(root, port, log))
     try:
-        _await(process, port, folder / "console.log")
-        yield SystemdHost(root, keys, port, process)
+        _await(up.process, port, log)
+        yield up
     finally:
-        _end(process)
+        _end(up.process)
         subprocess.run(["umount", "--lazy", str(root)], capture_output=True, check=False)
         shutil.rmtree(root, ignore_errors=True)
+
+
+def boot_again(up: SystemdHost) -> None:
+    """Wait until a host that was told to restart is down, and boot it again from its own disk."""
+    up.process.wait(timeout=_UP_S)
+    up.process = _launched(up.root, up.port, up.log)
+    _await(up.process, up.port, up.log)
+
+
+def _launched(root: Path, port: int, log: Path) -> subprocess.Popen[bytes]:
+    words = ["systemd-nspawn", "--quiet", "--boot", "--register=no", "--keep-unit", "--console=pipe"]
+    name = f"leadline-{os.getpid()}-{port}"
+    with log.open("ab") as out:
+        return subprocess.Popen(
+            [*words, f"--machine={name}", f"--directory={root}"],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+        )
 
 
 def _unpack(source: Path, root: Path) -> None:

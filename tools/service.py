@@ -49,6 +49,8 @@ __all__ = [
 _BEGIN_S = 180.0
 _GRACE_S = 150.0
 """Beyond the limits of the plan: what stopping the old processes may take, twice."""
+_ORDERS = 3
+"""How often the way back is ordered whose order was lost; to be ordered twice does no harm."""
 _NOTHING_S = 20.0
 """How long a host may know nothing of a plan that was sent before we stop looking for it."""
 
@@ -131,13 +133,23 @@ async def roll_back(host: Host, plan: ChangePlan) -> Finished:
         detail = "nothing was changed"
         return Finished(outcome="rolled_back", plan_id=plan.id, detail=detail, status=found)
     if found.state not in ("rolled_back", "confirmed"):
-        if found.detail.startswith("this host was restarted"):
-            limit = plan.readiness_s + _GRACE_S
-            await call(host, "recover", plan.id, plan=plan, sent=program(plan), timeout_s=limit)
-        else:
-            await call(host, "order", plan.id)
+        for _ in range(_ORDERS):
+            if await _ordered(host, plan, found):
+                break
+            found = await status(host, plan.id)
+            if found.state != "applied" and not found.stranded:
+                break  # it was heard, though its answer was lost
         found = await _follow(host, plan, lambda text: None, undoing=True)
     return _finished(plan, found)
+
+
+async def _ordered(host: Host, plan: ChangePlan, found: ChangeStatus) -> bool:
+    """Order the way back once; tell whether the host answered."""
+    if found.detail.startswith("this host was restarted"):
+        limit = plan.readiness_s + _GRACE_S
+        sent = program(plan)
+        return (await call(host, "recover", plan.id, plan=plan, sent=sent, timeout_s=limit)).ok
+    return (await call(host, "order", plan.id)).ok
 
 
 async def _begun(host: Host, plan: ChangePlan) -> ChangeStatus:

@@ -211,7 +211,7 @@ write() {
         (umask 022 && mkdir "$folder") 2>"$dir/write.log" || refuse "$(head -n 1 "$dir/write.log")"
         : >"$dir/made_folder"
     fi
-    (umask 022 && printf '%s' "$dropin_text" >"$dropin.tmp") 2>"$dir/write.log" ||
+    (umask 022 && printf '%s' "$dropin_text" | cat >"$dropin.tmp") 2>"$dir/write.log" ||
         refuse "$dropin cannot be written: $(head -n 1 "$dir/write.log")"
     flush "$dropin.tmp"
     point written
@@ -398,12 +398,14 @@ undo() {
         [ ! -e "$dir/made_folder" ] || rmdir "$folder" 2>/dev/null
         flush "$(dirname "$folder")"
         point removed
-        systemctl daemon-reload 2>"$dir/reload.log" || why="daemon-reload failed: $(head -n 1 "$dir/reload.log")"
+        reload_for_sure || why="daemon-reload failed: $(head -n 1 "$dir/reload.log")"
         if [ -n "$why" ] && [ ! -e "$dir/restarted" ] && unmoved; then
             note "daemon-reload failed here, but the old text was never replaced in systemd: $why"
             why=''
         fi
-        if [ -e "$dir/restarted" ]; then
+        if [ -n "$why" ]; then
+            why="$why; the old text is in its place, and systemd has not read it: roll back again once it can"
+        elif [ -e "$dir/restarted" ]; then
             # A unit that failed too often is refused its start until this counter is reset.
             systemctl reset-failed -- "$unit" >/dev/null 2>&1
             start_again
@@ -426,6 +428,7 @@ undo() {
     fi
 }
 
+reload_for_sure() { for try in 1 2 3; do systemctl daemon-reload 2>"$dir/reload.log" && return 0; sleep 1; done; return 1; }
 # Whether systemd holds the old text, though it did not read it anew.
 unmoved() { [ "$(seen)" = "$preimage" ] && [ "$(systemctl show -p NeedDaemonReload --value -- "$unit")" != yes ]; }
 
