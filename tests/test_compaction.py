@@ -4,7 +4,7 @@ import json
 from itertools import pairwise
 from typing import Any
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent.compaction import compact, foldable, folded, tokens_of
@@ -107,6 +107,7 @@ names = st.sampled_from(["grep", "run", "read_file", "hypothesis"])
 talks = st.lists(st.tuples(st.text(max_size=40), st.lists(st.tuples(names, texts), max_size=3)), max_size=12)
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])  # how fast inputs are made is the machine's affair
 @given(talks, st.integers(200, 8_000))
 def test_compacting_keeps_pairs_is_repeatable_and_settles(rounds: Any, limit: int) -> None:
     messages = talk(rounds)

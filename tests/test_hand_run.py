@@ -254,7 +254,7 @@ def test_a_pipe_runs_what_only_reads_and_shares_when_told(tmp_path: Path) -> Non
         timeout=60,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("Linux\n[here] exit 0 in") == 2
+    assert done.stdout.count("$ uname -s\nLinux\n[here] exit 0 in") == 2
     assert "shared as t9.1" in done.stderr and WORDS in done.stdout
     assert "a person at a terminal has to agree" in done.stderr
 

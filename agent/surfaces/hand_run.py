@@ -193,7 +193,8 @@ async def _attended(floor: Floor, name: str, doing: Coroutine[Any, Any, T]) -> T
 
 def text_of(view: Mapping[str, Any]) -> str:
     """Return what a command printed and how it ended, as a person reads it."""
-    parts = [str(view[name]) for name in ("stdout", "stderr") if view[name]]
+    parts = [f"$ {view['command']}"]
+    parts += [str(view[name]) for name in ("stdout", "stderr") if view[name]]
     code = view["exit_code"]
     ended = f"exit {code}" if code is not None else str(view["outcome"]).replace("_", " ")
     more = f"; {view['note']}" if "note" in view else ""
