@@ -30,6 +30,11 @@ def build(saver: BaseCheckpointSaver[Any]) -> Graph:
     return _compiled().copy({"checkpointer": saver})
 
 
+def prepare() -> None:
+    """Make the graph before it is needed; it is the same for every thread."""
+    _compiled()
+
+
 @cache
 def _compiled() -> Graph:
     graph = StateGraph(GraphState, context_schema=Investigation)

@@ -32,6 +32,7 @@ class Terminal:
         os.close(slave)
         self.raw = ""
         self._seen = 0
+        self._gone = False
 
     @property
     def text(self) -> str:
@@ -73,6 +74,12 @@ class Terminal:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
+        if not self._gone:
+            os.close(self._master)
+
+    def hang_up(self) -> None:
+        """Let the terminal go away, as when its window is closed; nothing more can be written to it."""
+        self._gone = True
         os.close(self._master)
 
     def _read(self, timeout_s: float) -> bool:

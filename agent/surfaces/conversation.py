@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from agent.approvals import ApprovalRefused
@@ -51,7 +51,7 @@ class Conversation:
         self,
         lines: Lines,
         screen: Screen,
-        begin: Callable[[str], Session],
+        begin: Callable[[str], Awaitable[Session]],
         session: Session | None = None,
         *,
         place: str,
@@ -161,7 +161,7 @@ class Conversation:
             self._screen.say(f"> {printable(text)}", "bold")
         if self.session is None:
             try:
-                self.session = self._begin(text)
+                self.session = await self._begin(text)
             except LeadlineError as error:
                 self._screen.note(printable(str(error)), "red")
                 return
@@ -201,7 +201,7 @@ class Conversation:
                 events = session.ask(None)  # said in the moment in which the run came to its end
             else:
                 break
-        files = write_case(session.folder, session.folder)
+        files = await asyncio.to_thread(write_case, session.folder, session.folder)
         if session.ended is not None and _count_ends(session) > ends:
             self._screen.say("\n" + answer_of(session, session.ended, files).rstrip())
             self._screen.ring(f"{session.ended.outcome}: {session.ended.summary}"[:120])

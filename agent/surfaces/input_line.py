@@ -20,7 +20,6 @@ from prompt_toolkit.history import DummyHistory, FileHistory
 from prompt_toolkit.input.typeahead import clear_typeahead
 
 from agent.surfaces.keys import STYLE, Commands, Complete, bindings, editing
-from tools.redact import redact
 
 REFRESH_S = 0.5
 """How often seconds and bars below the text are drawn anew."""
@@ -78,6 +77,8 @@ class _History(FileHistory):
 
     def store_string(self, string: str) -> None:
         """Write one line."""
+        from tools.redact import redact  # its patterns take longer to make than the input line
+
         super().store_string(redact(string.encode()).decode(errors="replace"))
 
 
@@ -125,6 +126,8 @@ class TypedLines:
         self.takes_later = False
         """Tab sets a message aside until the work has come to its end."""
         self._entered: str | None = None
+        self.first: asyncio.Task[str] | None = None
+        """The line that is read before anybody waits for one."""
         for session in (self._messages, self._decisions):
             self._note_what_is_entered(session)
 
@@ -151,6 +154,12 @@ class TypedLines:
 
     async def read(self, prompt: str, *, decision: bool = False, default: str = "") -> str:
         """Return the next line; a cancelled read keeps what was typed for the next one."""
+        if self.first is not None and not decision:
+            first, self.first = self.first, None
+            return await first
+        return await self._read(prompt, decision=decision, default=default)
+
+    async def _read(self, prompt: str, *, decision: bool = False, default: str = "") -> str:
         if self._closed:
             raise Closed
         self._take_keys()
@@ -171,7 +180,8 @@ class TypedLines:
         except Interrupted as error:
             error.text = session.default_buffer.text
             raise
-        except EOFError as error:
+        except (EOFError, OSError, termios.error) as error:
+            self._closed = True  # it was ended, or the terminal is gone and takes nothing any more
             raise Closed from error
         except asyncio.CancelledError:
             if self._entered is not None:
@@ -179,6 +189,17 @@ class TypedLines:
             if not decision:
                 self._draft = session.default_buffer.text
             raise
+
+    def begin(self, prompt: str) -> None:
+        """Read the first line from now on; the next `read` returns it."""
+        self.first = asyncio.create_task(self._read(prompt))
+
+    async def give_up(self) -> None:
+        """End the reading of a first line that nobody waits for any more."""
+        first, self.first = self.first, None
+        if first is not None:
+            first.cancel()
+            await asyncio.wait({first})
 
     def _take_keys(self) -> None:
         """Let no key be echoed, lost or made a signal of between two lines, until `close`."""

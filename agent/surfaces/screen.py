@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import IO, cast
 
@@ -25,9 +25,10 @@ _TAIL_LINES = 3
 class WholeLines(io.TextIOBase):
     """Pass whole lines on; hold the unfinished one, which cannot stand above an input line."""
 
-    def __init__(self) -> None:
+    def __init__(self, changed: Callable[[], None]) -> None:
+        """Tell by ``changed`` that the unfinished line is another."""
         self.tail = ""
-        self.changed: Callable[[], None] = lambda: None
+        self._changed = changed
         self._held: list[str] | None = None
 
     @contextlib.contextmanager
@@ -50,8 +51,13 @@ class WholeLines(io.TextIOBase):
         elif cut:
             sys.stdout.write(whole + cut)
             sys.stdout.flush()
-        self.changed()
+        self._changed()
         return len(text)
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]  # a stream that encodes has one to tell
+        """Return how the terminal is written to."""
+        return sys.stdout.encoding
 
     def isatty(self) -> bool:
         """Tell whether colours may be used."""
@@ -73,6 +79,8 @@ class Screen:
         self._bars = Bars()
         self.lend: Callable[[], AbstractContextManager[None]] = nullcontext
         """Gives the terminal to another program."""
+        self.complete: Callable[[str], Iterable[tuple[str, str]]] = lambda typed: ()
+        """Completes what is typed at the input line."""
         if lines is None:
             self._said = open_console(sys.stdout)
             self._terminal = Terminal.on_stderr(shows=True)

@@ -41,7 +41,9 @@ from agent.events import (
     UndoAsked,
     UserMessage,
 )
+from agent.measuring import MEASURE
 from agent.state import Change, Conclusion, HypothesisStatus, LevelComparison, TrialVerdict
+from agent.surfaces.bars import before_after, sweep
 from agent.surfaces.console import open_console
 from agent.surfaces.wrapping import cut, wrapped
 from tools.display import printable
@@ -141,7 +143,7 @@ class Terminal:
 
     def _short(self, text: str) -> str:
         """Cut a line of progress to the screen; the whole text stands in the case file."""
-        return cut(text, self._console.width if self._console.is_terminal else _PLAIN_WIDTH)
+        return cut(text, self._width())
 
     def _told(self, event: Progress) -> None:
         """Show the progress of a call, but not more often than a person reads."""
@@ -155,6 +157,19 @@ class Terminal:
             self._line(f"  {event.call} not done: {_error(event.view)}", "yellow")
         elif event.tool not in _OWN:
             self._line(self._short(self._result(event)), "dim")
+            if event.tool == MEASURE:
+                self._plot(sweep(event.view, self._width(), plain=self._plain()))
+
+    def _plot(self, lines: Sequence[tuple[str, str]]) -> None:
+        for text, style in lines:
+            self._line(text, style)
+
+    def _width(self) -> int:
+        return self._console.width if self._console.is_terminal else _PLAIN_WIDTH
+
+    def _plain(self) -> bool:
+        """Tell whether the output may hold no block characters."""
+        return not (self._console.encoding or "").lower().startswith("utf")
 
     def _result(self, event: ToolFinished) -> str:
         """Say how long a call took, how much it returned, and what opens that; short on a narrow screen."""
@@ -178,6 +193,7 @@ class Terminal:
         found = event.comparison
         for level in found.levels:
             self._line(f"  {event.change} {level_line(level)}", _VERDICTS[level.verdict])
+        self._plot(before_after(found.levels, self._width(), plain=self._plain()))
         says = found.mechanism_says.removeprefix("mechanism ")
         self._line(f"  {event.change} mechanism: {says}", "dim")
         style = "bold green" if found.kept else "bold yellow"

@@ -1,0 +1,168 @@
+"""Talk over one session behind an open input line: connect, converse, leave it so that it is gone on with."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import signal
+from collections.abc import Iterable, Mapping
+from contextlib import AsyncExitStack, ExitStack
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from agent import threads
+from agent.config import Settings, pin_libraries
+from agent.errors import ExitCode
+from agent.inventory import Inventory
+from agent.models.select import PLAYBOOK, model_of
+from agent.surfaces import opening, slash
+from agent.surfaces.conversation import Conversation
+from agent.surfaces.doing import Doing
+from agent.surfaces.entrance import Entrance
+from agent.surfaces.open_options import OpenOptions
+from agent.surfaces.screen import Screen, WholeLines
+from agent.surfaces.status import Status
+from agent.surfaces.targets import is_fresh, release, say
+from tools.contract import Host
+
+if TYPE_CHECKING:
+    from agent.session import Session
+
+
+_OF_A_MODEL = ("openai.resources.chat.completions", "anyio._backends._asyncio")
+"""What the first request to an endpoint would load."""
+
+
+async def talk(options: OpenOptions, entrance: Entrance, stack: AsyncExitStack) -> ExitCode:
+    """Talk until the person leaves; return the exit code."""
+    settings = opening.settings_of(options)
+    model_of(settings)
+    screen = _screen(options, settings, entrance)
+    connecting = asyncio.create_task(opening.open_hosts(options, settings, stack, say))
+    if await entrance.left_before(connecting):
+        return ExitCode.DONE
+    hosts = connecting.result()
+    warm = asyncio.create_task(asyncio.to_thread(_warm_up, settings))
+    unused = stack.enter_context(ExitStack())
+    if options.resume is None and is_fresh(options.host):
+        unused.callback(release, next(iter(hosts)), settings)
+
+    async def begin(symptom: str) -> Session:
+        await warm
+        session = opening.start(options, settings, hosts, symptom)
+        unused.pop_all()
+        return session
+
+    async def other(thread: str, now: Settings) -> Session:
+        needed = threads.started(now, thread).hosts
+        if any(name not in hosts for name in needed):
+            asked = dataclasses.replace(options, resume=thread)
+            hosts.update(await opening.open_hosts(asked, now, stack, say))
+        return opening.resume(thread, now, {name: hosts[name] for name in needed})
+
+    session = None
+    if options.resume is not None:
+        await warm
+        session = opening.resume(options.resume, settings, hosts)
+    else:
+        _greet(screen, options, settings, hosts)
+    doing = Doing(settings, hosts, other)
+    conversation = Conversation(
+        entrance.lines,
+        screen,
+        begin,
+        session,
+        place=f"{', '.join(hosts)} · {_mode(options, settings)}",
+        hears=settings.model != PLAYBOOK,
+        doing=doing,
+    )
+
+    def complete(typed: str) -> Iterable[tuple[str, str]]:
+        return [(one.word, one.help) for one in slash.complete(doing.desk(conversation.session), typed)]
+
+    screen.complete = complete
+
+    def hang_up() -> None:
+        entrance.write_nowhere()
+        conversation.terminate()
+
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, conversation.terminate)
+    loop.add_signal_handler(signal.SIGHUP, hang_up)
+    try:
+        return await conversation.hold()
+    finally:
+        await _leave(conversation, screen, options, settings)
+
+
+def _warm_up(settings: Settings) -> None:
+    """Load and make, while the person types, what is needed first: in the loop it would hold up every key."""
+    pin_libraries()
+    from agent.driver import drive  # noqa: F401
+    from agent.graph import prepare
+    from agent.shown import default_tools, digests
+    from agent.surfaces.records import write_case  # noqa: F401
+    from prompts.render import render
+    from tools.redact import redact
+
+    redact(b"its patterns are made at the first text")
+    digests(default_tools(settings, question=False), question=False)
+    render("note_act")
+    prepare()
+    for name in ("tools.settings.remote", *(_OF_A_MODEL if settings.model != PLAYBOOK else ())):
+        import_module(name)
+
+
+def _mode(options: OpenOptions, settings: Settings) -> str:
+    """Return what may be done; a session keeps the mode that it began with."""
+    return options.mode if options.resume is None else threads.started(settings, options.resume).mode
+
+
+def _screen(options: OpenOptions, settings: Settings, entrance: Entrance) -> Screen:
+    """Return where text goes, and let the input line show what the screen knows."""
+    status = Status(
+        [options.host],
+        _mode(options, settings),
+        settings.model,
+        is_production=Inventory.of(settings).is_production,
+    )
+    typed = entrance.typed
+    if typed is None:
+        return Screen(None, status)
+    screen = Screen(WholeLines(typed.redraw), status, bell=settings.chat.bell)
+    screen.lend = typed.lend
+    entrance.screen = screen
+    return screen
+
+
+def _greet(screen: Screen, options: OpenOptions, settings: Settings, hosts: Mapping[str, Host]) -> None:
+    screen.note(
+        f"Leadline · {', '.join(hosts)} · {options.mode} · {settings.model}. "
+        "Say what is wrong, with the numbers you see; /help lists commands, Ctrl-D leaves"
+    )
+
+
+async def _leave(
+    talk: Conversation,
+    screen: Screen,
+    options: OpenOptions,
+    settings: Settings,
+) -> None:
+    """Give back the session, and a host that was started for it and has served; say how to go on."""
+    session = talk.session
+    if session is None:
+        return
+    await session.close()
+    if not talk.finished:
+        screen.note(f"left unfinished; go on with: {_again(session, options)}")
+        return
+    lent = (session.folder / opening.OWNED).is_file()
+    opening.give_back(session.folder, settings)
+    if lent:
+        screen.note(f"the simulated host is given back; see: leadline cases show {session.thread}")
+    else:
+        screen.note(f"ask on with: {_again(session, options)}")
+
+
+def _again(session: Session, options: OpenOptions) -> str:
+    return f"leadline chat {options.host} --resume {session.thread}"
