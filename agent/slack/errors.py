@@ -46,6 +46,8 @@ class SlackKeysRefused(UsageError):
 def told(method: str, error: SlackApiError) -> SlackRefused:
     """Return what a refusal by Slack means here."""
     answer = error.response
+    if not hasattr(answer, "get"):  # what slack_sdk could not read comes as the bare response
+        return SlackRefused(f"Slack: {method} got an answer that is no JSON", code="link")
     code = str(answer.get("error") or f"http {getattr(answer, 'status_code', '?')}")
     if code in GONE:
         return ChannelGone(f"Slack: {method}: {code}", do="invite the bot into the channel again", code=code)
