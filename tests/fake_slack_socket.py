@@ -208,6 +208,7 @@ class Socket:
     def cut(self) -> None:
         """End every connection without a word."""
         for link in self.links:
+            link.silent = True
             if isinstance(link.transport, asyncio.Transport):
                 link.transport.abort()
 
