@@ -71,6 +71,20 @@ async def test_it_asks_for_a_host_and_goes_on_with_the_answer(tmp_path: Path) ->
     assert started(tmp_path).hosts == ["gpu2"] and "24 tok/s" in started(tmp_path).symptom
 
 
+async def test_a_question_for_a_host_can_be_stopped_and_asked_anew(tmp_path: Path) -> None:
+    async with FakeSlack() as slack, bot(settings_for(tmp_path, slack, channels={}), story()):
+        ada = slack.user("U0ADA")
+        said = await ada.says("C0OPS", f"{ME} decode is slow")
+        await slack.message("C0OPS", containing="On which host?", thread=said.ts)
+        await ada.says("C0OPS", "stop", thread=said.ts)
+        await slack.message("C0OPS", containing="nothing was started", thread=said.ts)
+        await ada.says("C0OPS", f"{ME} prefill is slow on gpu2", thread=said.ts)
+        await slack.message("C0OPS", containing="Graphs are off.", thread=said.ts)
+        await ada.says("C0OPS", "go on", thread=said.ts)
+        await slack.message("C0OPS", containing="This is finished", thread=said.ts)
+    assert started(tmp_path).symptom.startswith("prefill is slow on gpu2")
+
+
 async def test_a_host_that_is_down_among_others_is_told_and_the_rest_is_looked_at(tmp_path: Path) -> None:
     named = ["gpu1", "gpu2", "gpu3"]
     async with FakeSlack() as slack, bot(settings_for(tmp_path, slack, hosts=named), story()):

@@ -175,11 +175,16 @@ class Bot:
 
     async def _answer(self, spoken: Spoken, person: Person, kept: Kept | None) -> None:
         asked = word(spoken.text)
-        if kept is None:
+        if kept is None or (kept.state == "done" and kept.thread is None):
+            if kept is not None and not spoken.mention:
+                return  # it was given up before it began
             if asked == "help" or (not spoken.text and spoken.begins):
                 await self._say(spoken.place, report.HELP)
                 return
             await self._new(spoken, person)
+        elif kept.state == "asking" and asked == "stop":
+            self.desk.store.move(kept.place, "done")
+            await self._say(kept.place, "All right, nothing was started.")
         elif kept.state == "asking":
             await self._start(kept, f"{kept.question}\n{spoken.text}", spoken)
         elif asked is not None:
@@ -226,6 +231,8 @@ class Bot:
                     await talk.stop(person)
                 else:
                     await self._say(kept.place, "Nothing is at work here.")
+            case "go on" if kept.state == "done":
+                await self._say(kept.place, "This is finished. Ask on here, or mention me elsewhere.")
             case "go on":
                 if talk is None or not talk.live:
                     await self._begin(kept)
