@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from tools.interpreter.callables import BoundMethod, Descriptor, Function, Native
+from tools.interpreter.signals import GuestRaise, Stopped, Undecided
+from tools.interpreter.symbols import External, Marker
 
 if TYPE_CHECKING:
     from tools.interpreter.machine import Machine
-    from tools.interpreter.module import ModuleValue
 
 MISSING: Final = type("Missing", (), {"__slots__": (), "__repr__": lambda self: "missing"})()
 """Stands for a name that is not bound."""
@@ -18,29 +20,6 @@ _MOST_OPTIONS: Final = 6
 _MOST_NEEDS: Final = 6
 _MOST_CALLABLES: Final = 256
 """Functions of the source of which one may be called: each is followed."""
-
-
-class Undecided(BaseException):
-    """Say that a native operation met an unknown value; never an error of the source that is followed."""
-
-    def __init__(self, needs: tuple[str, ...]) -> None:
-        super().__init__(needs)
-        self.needs = needs
-
-
-class Stopped(BaseException):
-    """Say that a bound was reached and the rest was not followed."""
-
-
-class GuestRaise(BaseException):
-    """Carry an exception of the source: a native one, or an `Instance` of a class of the source."""
-
-    def __init__(self, value: Any, node: ast.AST | None = None) -> None:
-        super().__init__(value)
-        self.value = value
-        self.node = node
-        self.path = ""
-        self.line = 0
 
 
 def _undecided(self: Unknown, *args: object, **kwargs: object) -> NoReturn:
@@ -114,131 +93,6 @@ def needs_of(value: Any, depth: int = 3) -> tuple[str, ...]:
     if depth and isinstance(value, dict):
         return tuple(need for item in value.values() for need in needs_of(item, depth - 1))[:_MOST_NEEDS]
     return ()
-
-
-class External:
-    """Stand for something of a package that is not followed, by its dotted path (``torch.cuda.Event``)."""
-
-    __slots__ = ("path",)
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-
-    def __repr__(self) -> str:
-        return f"<{self.path}>"
-
-    def __str__(self) -> str:
-        raise Undecided((self.path,))
-
-    def __format__(self, spec: str) -> str:
-        raise Undecided((self.path,))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, External) and other.path == self.path
-
-    def __hash__(self) -> int:
-        return hash(self.path)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Say that native code cannot call it."""
-        raise Undecided((f"{self.path}()",))
-
-    def __or__(self, other: Any) -> Any:
-        return _either(self, other)
-
-    def __ror__(self, other: Any) -> Any:
-        return _either(other, self)
-
-    def __getitem__(self, item: Any) -> External:
-        return External(f"{self.path}[...]")
-
-
-def _either(left: Any, right: Any) -> Any:
-    """Return the type that is one of two, for annotations."""
-    import typing
-
-    try:
-        return typing.Union[left, right]  # noqa: UP007 - an expression, not an annotation
-    except TypeError:
-        return External(f"{left!r} | {right!r}")
-
-
-class Marker(External):
-    """Stand for a base class whose meaning is known (``msgspec.Struct``, ``pydantic.BaseModel``)."""
-
-
-@dataclass(eq=False, slots=True)
-class Function:
-    """Hold a function of the source with the frame that it closes over."""
-
-    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-    module: ModuleValue
-    closure: Any
-    defaults: tuple[Any, ...]
-    kw_defaults: Mapping[str, Any]
-    name: str
-    qualname: str
-    owner: GuestClass | None = None
-    machine: Machine = field(repr=False, default=None)  # type: ignore[assignment]
-    attrs: dict[str, Any] = field(default_factory=dict)
-    late: bool = False
-    """True until its parameters are read (see `Calls.read_body`)."""
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Follow the function for native code that calls back."""
-        return self.machine.from_native(self, args, kwargs)
-
-    def __or__(self, other: Any) -> Any:
-        raise TypeError("unsupported operand")
-
-
-@dataclass(eq=False, slots=True)
-class BoundMethod:
-    """Hold a function together with what it is called on."""
-
-    function: Any
-    self_value: Any
-    machine: Machine = field(repr=False, default=None)  # type: ignore[assignment]
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Follow the method for native code that calls back."""
-        return self.machine.from_native(self, args, kwargs)
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, BoundMethod)
-            and other.function is self.function
-            and other.self_value is self.self_value
-        )
-
-    def __hash__(self) -> int:
-        return hash((id(self.function), id(self.self_value)))
-
-
-@dataclass(eq=False, slots=True)
-class Native:
-    """Hold a function of the library: it gets the machine, then what the source passes.
-
-    ``raw`` ones take unknown arguments; the others give an unknown when one of theirs is.
-    """
-
-    name: str
-    run: Callable[..., Any]
-    machine: Machine = field(repr=False, default=None)  # type: ignore[assignment]
-    raw: bool = True
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run it for native code that calls back."""
-        return self.machine.from_native(self, args, kwargs)
-
-
-@dataclass(eq=False, slots=True)
-class Descriptor:
-    """Hold a property, static method, class method or cached property of a class of the source."""
-
-    kind: str
-    get: Any = None
-    set: Any = None
 
 
 class GuestClass:
@@ -458,3 +312,28 @@ def text_of(value: Any) -> str:
     if isinstance(value, Unknown):
         raise Undecided(value.needs)
     return str(value)
+
+
+__all__ = [
+    "MISSING",
+    "BoundMethod",
+    "Descriptor",
+    "External",
+    "Function",
+    "GuestClass",
+    "GuestRaise",
+    "Instance",
+    "Marker",
+    "Maybe",
+    "Native",
+    "Stopped",
+    "Undecided",
+    "Unknown",
+    "decided",
+    "holed",
+    "is_followed",
+    "linear",
+    "needs_of",
+    "text_of",
+    "unknown_of",
+]
