@@ -6,9 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from agent.events import Started
+from agent.slack.run import serving
 from agent.transcript import read_events
 from tests.fake_slack import FakeSlack
-from tests.slack_bot_parts import ME, bot_settings, make_slack, serving
+from tests.slack_bot_parts import ME, bot_settings, make_slack
 
 
 async def heard(slack: FakeSlack, channel: str, thread: str, text: str) -> str:
