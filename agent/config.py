@@ -146,6 +146,9 @@ class Settings(BaseSettings):
         default_factory=dict, description="Models by a name of ours, for `model` and -m."
     )
     notes: NotesSettings = Field(default_factory=NotesSettings)
+    seen_before: bool = Field(
+        default=True, description="Is the model told of earlier cases of the same host or engine version?"
+    )
     runbooks: list[Path] = Field(
         default_factory=lambda: [file.with_name("runbooks") for file in config_files()[:2]],
         description="Folders of runbooks, each a folder with a SKILL.md.",

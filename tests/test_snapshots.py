@@ -52,6 +52,7 @@ def snapshots() -> dict[str, str]:
             "note_host_file", host="gpu1", path="/etc/leadline/notes.md", text="NOTES"
         ),
         "note_runbooks.txt": render("note_runbooks", books=[("slow-decode", "When decode is slow.")], more=2),
+        "note_seen_before.txt": render("note_seen_before", count=2, rows="ROWS"),
         "note_left_out.txt": render("note_left_out", asked=3, down=1, rows="ROWS"),
         "question.txt": render("question"),
         "question_schemas.json": question_schemas(),
@@ -71,6 +72,7 @@ def snapshots() -> dict[str, str]:
         "note_operator.txt",
         "note_host_file.txt",
         "note_runbooks.txt",
+        "note_seen_before.txt",
         "note_left_out.txt",
         "eval_judge.txt",
         "tool_schemas.json",

@@ -50,13 +50,14 @@ class Desk:
 
 def open_session(settings: Settings, kept: Kept, hosts: Mapping[str, Host]) -> Session:
     """Start the investigation of a Slack thread, or take it up again when there is one."""
+    from agent import seen_before
     from agent.session import Session
 
     model = model_of(settings)
     if kept.thread is not None:
         return Session.resume(settings, kept.thread, model, hosts)
     mode = settings.slack.channel(kept.place.channel).mode
-    notes = notes_for(settings, list(hosts))
+    notes = [*notes_for(settings, list(hosts)), *seen_before.told(settings, list(hosts), symptom(kept))]
     return Session.start(settings, model, hosts, symptom(kept), mode, requester=kept.requester, notes=notes)
 
 

@@ -9,6 +9,7 @@ import typer
 
 import agent
 from agent.surfaces import (
+    cases_search,
     change_commands,
     completion_command,
     facts_command,
@@ -57,6 +58,7 @@ app = typer.Typer(
 playbooks = typer.Typer(no_args_is_help=True, help="Known causes that the built-in model follows.")
 cases = typer.Typer(no_args_is_help=True, help="Case files: what was found, in a form that anyone can check.")
 app.add_typer(sessions, name="sessions")
+cases_search.register(cases)
 app.add_typer(cases, name="cases")
 app.add_typer(playbooks, name="playbooks")
 app.add_typer(config, name="config")

@@ -92,7 +92,7 @@ def start(
             symptom,
             options.mode,
             scenario=scenario_of(list(hosts), settings),
-            notes=_notes(settings, hosts),
+            notes=_notes(settings, hosts, symptom),
         )
     except BaseException:
         for name in fresh:
@@ -103,9 +103,11 @@ def start(
     return session
 
 
-def _notes(settings: Settings, hosts: Mapping[str, Host]) -> list[str]:
+def _notes(settings: Settings, hosts: Mapping[str, Host], symptom: str) -> list[str]:
     """Return what the model is told before its first turn."""
-    notes = notes_for(settings, list(hosts))
+    from agent import seen_before
+
+    notes = [*notes_for(settings, list(hosts)), *seen_before.told(settings, list(hosts), symptom)]
     if isinstance(hosts, Opened):
         notes += [*hosts.notes, *([hosts.note] if hosts.note else [])]
     return notes
