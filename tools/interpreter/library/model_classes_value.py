@@ -2,110 +2,16 @@
 
 from __future__ import annotations
 
-import math
-import operator
 from collections.abc import Callable
 from typing import Any, Final
 
 from tools.interpreter.library.model_classes import Release
 from tools.interpreter.library.model_classes_made import Absent, ClassOf, Made, Refused
+from tools.interpreter.library.model_classes_words import CALLS, LONGEST, METHODS, OPERATORS, PLAIN, TYPES
 from tools.interpreter.values import MISSING, External, Undecided, Unknown, unknown_of
 
 Rule = Any
 Frame = dict[str, Any]
-
-_TWO: Final[dict[str, Callable[[Any, Any], Any]]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-    "//": operator.floordiv,
-    "%": operator.mod,
-    "**": operator.pow,
-    "|": operator.or_,
-    "&": operator.and_,
-    "^": operator.xor,
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "in": lambda a, b: a in b,
-    "not in": lambda a, b: a not in b,
-}
-_CALLS: Final[dict[str, Callable[..., Any]]] = {
-    "len": len,
-    "int": int,
-    "float": float,
-    "str": str,
-    "bool": bool,
-    "list": list,
-    "tuple": tuple,
-    "dict": dict,
-    "set": set,
-    "range": range,
-    "max": max,
-    "min": min,
-    "sum": sum,
-    "sorted": sorted,
-    "zip": zip,
-    "any": any,
-    "all": all,
-    "enumerate": enumerate,
-    "abs": abs,
-    "round": round,
-    "reversed": reversed,
-    "ceil": math.ceil,
-    "floor": math.floor,
-    "sqrt": math.sqrt,
-    "log2": math.log2,
-    "prod": math.prod,
-}
-_TYPES: Final = {
-    "dict": dict,
-    "list": list,
-    "tuple": tuple,
-    "str": str,
-    "int": int,
-    "float": float,
-    "bool": bool,
-    "set": set,
-}
-_PLAIN: Final = (str, list, dict, tuple, set, int, float)
-_METHODS: Final = frozenset(
-    {
-        "get",
-        "pop",
-        "setdefault",
-        "update",
-        "items",
-        "keys",
-        "values",
-        "copy",
-        "append",
-        "extend",
-        "insert",
-        "index",
-        "count",
-        "split",
-        "startswith",
-        "endswith",
-        "lower",
-        "upper",
-        "replace",
-        "join",
-        "strip",
-        "issubset",
-        "union",
-        "add",
-        "removeprefix",
-        "removesuffix",
-        "intersection",
-        "difference",
-    }
-)
-_LONGEST: Final = 200_000
 
 
 class Values:
@@ -136,8 +42,8 @@ class Values:
             return rule
         word = rule[0]
         try:
-            if word in _TWO:
-                return _TWO[word](self.value(rule[1], frame), self.value(rule[2], frame))
+            if word in OPERATORS:
+                return OPERATORS[word](self.value(rule[1], frame), self.value(rule[2], frame))
             run = _WORDS.get(word)
             return (
                 run(self, rule, frame)
@@ -216,7 +122,7 @@ class Values:
         return value
 
     def _collection(self, rule: Rule, frame: dict[str, Any]) -> Any:
-        return _CALLS[rule[0]](self.value(r, frame) for r in rule[1:])
+        return CALLS[rule[0]](self.value(r, frame) for r in rule[1:])
 
     def _dict(self, rule: Rule, frame: dict[str, Any]) -> Any:
         found: dict[Any, Any] = {}
@@ -234,7 +140,7 @@ class Values:
         _, kind, target, source, tests, *parts = rule
         inner = _Inner(frame)
         found: list[Any] = []
-        for item in list(self.value(source, frame))[:_LONGEST]:
+        for item in list(self.value(source, frame))[:LONGEST]:
             self.bind(target, item, inner)
             kept = [self.truth(self.value(test, inner)) for test in tests]
             if any(isinstance(k, Unknown) for k in kept):
@@ -283,9 +189,9 @@ class Values:
             return Unknown((f"{name}() of a configuration",))
         if any(isinstance(a, Unknown) for a in args):
             return unknown_of(*args)
-        if name == "range" and len(range(*args)) > _LONGEST:
+        if name == "range" and len(range(*args)) > LONGEST:
             raise Refused
-        return _CALLS[name](*args) if name in _CALLS else Unknown((f"{name}()",))
+        return CALLS[name](*args) if name in CALLS else Unknown((f"{name}()",))
 
     def _asked(self, name: str, args: list[Any]) -> Any:
         held = args[0]
@@ -351,7 +257,7 @@ class Values:
             return self._of_class(held, name, given, values, frame)
         if held is _MAPPING and name == "keys":
             return list(self.release.types)
-        if isinstance(held, Unknown) or not isinstance(held, _PLAIN) or name not in _METHODS:
+        if isinstance(held, Unknown) or not isinstance(held, PLAIN) or name not in METHODS:
             if any(isinstance(a, (Made, dict, list)) for a in (*given, *values.values())):
                 self.forget(frame)
             return unknown_of(held, need=f"{name}()")
@@ -447,7 +353,7 @@ _WORDS: Final[dict[str, Callable[[Values, Rule, dict[str, Any]], Any]]] = {
     "neg": lambda own, rule, frame: -own.value(rule[1], frame),
     "float": lambda own, rule, frame: float(rule[1]),
     "class": lambda own, rule, frame: ClassOf(rule[1]),
-    "type": lambda own, rule, frame: _TYPES.get(rule[1], Unknown((f"the type {rule[1]}",))),
+    "type": lambda own, rule, frame: TYPES.get(rule[1], Unknown((f"the type {rule[1]}",))),
     "mapping": lambda own, rule, frame: _MAPPING,
     "torch": lambda own, rule, frame: External("torch"),
     "vague": lambda own, rule, frame: own.forgotten(frame),
