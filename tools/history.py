@@ -20,6 +20,7 @@ from tools.history_store import STORE, HistoryStore, Past, State
 
 _AGO = re.compile(r"(\d{1,6})\s*(m|h|d|w)")
 _UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_FURTHEST: Final = {"m": 5_256_000, "h": 87_600, "d": 3_650, "w": 521}
 _SHOWN: Final = 60
 Event = tuple[Change, datetime, datetime]
 _TOLD: Final = 24
@@ -37,6 +38,8 @@ def moment(text: str, now: datetime) -> datetime:
     """Return the moment that words name; raise `ToolError` that says what may stand."""
     words = text.strip().lower()
     if found := _AGO.fullmatch(words):
+        if int(found[1]) > _FURTHEST[found[2]]:
+            raise ToolError(f"since {text!r}: that is more than ten years ago")
         return now - timedelta(**{_UNITS[found[2]]: int(found[1])})
     if words in ("yesterday", "today"):
         return now - timedelta(days=1) if words == "yesterday" else now.replace(hour=0, minute=0, second=0)
