@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
+from tools.settings.source import LocalTree
 from tools.settings.types import DerivationStep, Effective, Engine, Evaluation
 
 
@@ -49,3 +51,12 @@ def given(defaults: Mapping[str, Any], flags: Mapping[str, Any]) -> Evaluation:
             steps.append(DerivationStep("flag", flags[name], True, None, name))
         settings[name] = Effective(name, True, flags.get(name, default), steps=tuple(steps))
     return Evaluation(settings, True)
+
+
+def laid_out(folder: Path, files: Mapping[str, str]) -> LocalTree:
+    """Write a package into a folder, and return what reads it."""
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return LocalTree(folder)

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.settings_small import SmallTree, given, settled
-from tools.settings.judging import Judging, judged
+from tests.settings_small import SmallTree, settled
+from tools.settings.judging import Judging
 from tools.settings.overwrites import Overwrite, overwrites, overwrites_of
-from tools.settings.types import Condition, Evaluation
+from tools.settings.types import Evaluation
 
 
 def tree_of(arguments: str = "", **others: str) -> SmallTree:
@@ -282,73 +282,6 @@ def test_many_callers_are_not_all_of_them() -> None:
     assert not only(tree_of(srt__many=text)).every_path
 
 
-@pytest.mark.parametrize(
-    ("flags", "result", "line"),
-    [
-        ({}, "cannot fire", 9),
-        ({"mode": True}, "unknown", None),
-        ({"mode": True, "dummy": True}, "cannot fire", 5),
-    ],
-)
-def test_settings_that_nothing_overwrites_decide(
-    flags: dict[str, object], result: str, line: int | None
-) -> None:
-    found = only(tree_of(METHOD))
-    defaults = {"x": False, "mode": False, "dummy": False, "y": 2, "parts": []}
-    outcome = Judging(found.tree, given(defaults, flags)).outcome(found)
-    assert (outcome.result, outcome.cite and outcome.cite.line) == (result, line)
-    assert result != "unknown" or "<the loop at line 11 has an item>" in outcome.needs
-
-
-def met(text: str, verdict: str, line: int, column: int) -> Evaluation:
-    tree = tree_of(METHOD)
-    where = only(tree).cite
-    condition = Condition(text, verdict, "because", where)  # type: ignore[arg-type]
-    return Evaluation({}, True, verdicts={("srt/server_args.py", line, column): condition})
-
-
-@pytest.mark.parametrize(
-    ("text", "verdict", "line", "column", "place", "expected"),
-    [
-        ("not self.mode", "true", 9, 11, 1, "unknown"),
-        ("self.mode", "false", 9, 15, 1, "false"),
-        ("part == 1", "true", 12, 15, 3, "false"),
-        ("part  ==\n 1", "false", 12, 15, 3, "true"),
-        ("part", "true", 12, 15, 3, "unknown"),
-    ],
-)
-def test_what_the_interpreter_met(
-    text: str, verdict: str, line: int, column: int, place: int, expected: str
-) -> None:
-    conditions = judged(only(tree_of(METHOD)), met(text, verdict, line, column))
-    assert conditions[place].verdict == expected
-
-
-def test_a_statement_that_was_passed_by_cannot_fire() -> None:
-    found = only(tree_of(METHOD))
-    reached = frozenset({("srt/server_args.py", line) for line in (5, 7, 8, 9, 10)})
-    outcome = Judging(found.tree, Evaluation({}, True, reached=reached)).outcome(found)
-    assert (outcome.result, outcome.cite and outcome.cite.line) == ("cannot fire", 15)
-    stopped = Evaluation({}, True, reached=reached, partial="too many steps")
-    assert Judging(found.tree, stopped).outcome(found).result == "unknown"
-
-
-def test_a_function_that_was_never_entered_says_nothing() -> None:
-    found = only(tree_of(srt__workers=WORKERS))
-    evaluation = Evaluation({}, True, reached=frozenset({("srt/server_args.py", 3)}))
-    assert Judging(found.tree, evaluation).outcome(found).result == "unknown"
-
-
-def test_programs_beside_the_server_do_not_fire() -> None:
-    text = "def run(server_args):\n    server_args.x = True\nif __name__ == '__main__':\n    run(make())\n"
-    tree = SmallTree({"srt/server_args.py": "", "bench_x.py": text, "compile_x.py": text})
-    bench, tool = overwrites(tree, "x")
-    assert not bench.serving and tool.serving
-    judging = Judging(tree, settled(x=False))
-    assert judging.outcome(bench).result == "cannot fire"
-    assert judging.outcome(tool).because.startswith("__name__ == '__main__' is false")
-
-
 VLLM = {
     "engine/arg_utils.py": """
     class EngineArgs:
@@ -426,3 +359,9 @@ def test_files_that_cannot_be_cut_or_parsed() -> None:
     found = only(tree_of(text, srt__broken="def f(:\n  server_args.x = 1\n"))
     assert [need.text for need in found.conditions] == ["self.y"]
     assert found.cite.line == 11
+
+
+def test_a_function_that_was_never_entered_says_nothing() -> None:
+    found = only(tree_of(srt__workers=WORKERS))
+    evaluation = Evaluation({}, True, reached=frozenset({("srt/server_args.py", 3)}))
+    assert Judging(found.tree, evaluation).outcome(found).result == "unknown"
