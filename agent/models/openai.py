@@ -7,6 +7,7 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -20,6 +21,8 @@ from agent.state import AssistantTurn, Message, Usage
 from agent.untrusted import marked
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     from openai import AsyncOpenAI
 
 NO_KEY = "EMPTY"
@@ -117,7 +120,7 @@ class OpenAIModel:
         timeout = Timeout(settings.model_start_s, connect=min(CONNECT_S, settings.model_start_s))
         # A proxy of the environment knows nothing of this machine's own loopback.
         direct = urlsplit(settings.base_url or "").hostname in LOOPBACK
-        http = DefaultAsyncHttpxClient(timeout=timeout, trust_env=not direct)
+        http = DefaultAsyncHttpxClient(timeout=timeout, trust_env=not direct, verify=_tls(not direct))
         async with AsyncOpenAI(
             api_key=key, base_url=settings.base_url, max_retries=0, timeout=timeout, http_client=http
         ) as client:
@@ -178,6 +181,14 @@ class OpenAIModel:
         return ModelEndpointError(
             f"model {settings.model} at {shown_url(str(client.base_url))}: {what}{times}", do=do
         )
+
+
+@cache
+def _tls(trust_env: bool) -> SSLContext:
+    """Return the certificates that are trusted, read once a process: reading them takes 20 ms or more."""
+    import httpx2
+
+    return httpx2.create_ssl_context(trust_env=trust_env)
 
 
 async def _offered(client: AsyncOpenAI) -> str:
