@@ -16,6 +16,7 @@ from agent.surfaces import (
     host_command,
     init_command,
     policy_command,
+    settings_options,
 )
 from agent.surfaces.approvals_command import approvals
 from agent.surfaces.commands import OpenGroup, postpone
@@ -192,42 +193,19 @@ def tool(
 
 @app.command()
 def settings(
-    host: Annotated[
-        str | None,
-        typer.Argument(metavar="[HOST]", help="The host; left out with --source."),
-    ] = None,
-    name: Annotated[
-        str | None,
-        typer.Argument(metavar="[NAME]", help="A setting, option or variable; without it, all that differ."),
-    ] = None,
-    pid: Annotated[int | None, typer.Option(help="Engine process; default: the main one.")] = None,
-    unit: Annotated[str | None, typer.Option(help="Its unit, instead of --pid.")] = None,
-    stand_in: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Unpacked wheel of the same version, where the host has no source."),
-    ] = None,
-    source: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Unpacked package to explain a launch line by.")
-    ] = None,
-    argv: Annotated[str, typer.Option(metavar="WORDS", help="The launch line's options.")] = "",
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A fact of the host, such as gpu_arch=sm120."),
-    ] = None,
-    env: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A variable of the process.")
-    ] = None,
-    suspects: Annotated[
-        bool, typer.Option("--suspects", help="List settings that leave an optimisation unused.")
-    ] = False,
-    lint: Annotated[bool, typer.Option("--lint", help="Say what is wrong with the launch line.")] = False,
-    ask: Annotated[
-        bool, typer.Option("--ask", help="Try the line in the engine's own interpreter, if that is allowed.")
-    ] = False,
-    launch_line: Annotated[
-        str | None,
-        typer.Option(metavar="WORDS", help="With --lint or --ask: a proposed line, not the process's own."),
-    ] = None,
+    host: settings_options.SettingsHost = None,
+    name: settings_options.SettingName = None,
+    pid: settings_options.PidOption = None,
+    unit: settings_options.UnitOption = None,
+    stand_in: settings_options.StandInOption = None,
+    source: settings_options.SourceOption = None,
+    argv: settings_options.ArgvOption = "",
+    set_: settings_options.FactsOption = None,
+    env: settings_options.EnvOption = None,
+    suspects: settings_options.SuspectsOption = False,
+    lint: settings_options.LintOption = False,
+    ask: settings_options.AskOption = False,
+    launch_line: settings_options.LaunchLineOption = None,
     json_: JsonOption = False,
 ) -> None:
     """Explain settings from the installed source: the value in force, why, and which line says so.
