@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -9,6 +10,9 @@ import pytest
 
 from agent.errors import HostUnreachable, UsageError
 from agent.events import Started, SystemNote, ToolFinished
+from agent.models.method import Step
+from agent.models.playbook import on_one_host
+from agent.models.views import Facts, View
 from agent.surfaces.approving import refuse_unattended
 from agent.surfaces.open_options import OpenOptions
 from agent.surfaces.opening import OWNED, give_back, open_hosts, scenario_of, settings_of, start, started_here
@@ -81,6 +85,31 @@ def test_a_real_host_beside_a_simulated_one_gets_none_of_its_rights(folder: Sett
         scenario_of(["lab:a#1", "gpu1"], settings)
     assert scenario_of(["lab:a#1", "lab:b#2", "lab:a#3", "shown"], settings) == "a, b, kimi-k26-pp8"
     assert scenario_of(["gpu1"], settings) is None
+
+
+def told_by_playbook(symptom: str, *views: View) -> list[Step]:
+    """Return what the built-in method does over these facts, two steps long, with calls of two kinds."""
+
+    def steps() -> Generator[Step, list[View], None]:
+        results = yield Step("one", [("run", {"command": "true"}), ("hypothesis", {"add": []})])
+        assert results == [{"ok": 1}]
+        yield Step("two", [("facts", {"host": "other"}), ("conclude", {"summary": "Found."})])
+
+    going = on_one_host(steps(), [Facts.of(view) for view in views], symptom, {"run", "facts"})
+    return [next(going), going.send([{"ok": 1}])]
+
+
+def test_the_playbooks_look_into_one_of_several_hosts_and_say_which() -> None:
+    engine = {"engines": [{"engine": "sglang"}]}
+    gpu1, gpu2, log = {"host": "gpu1", **engine}, {"host": "gpu2", **engine}, {"host": "stdin"}
+    first, second = told_by_playbook("decode is slow on gpu2", gpu1, gpu2)
+    assert first.text == "The playbooks look into one host at a time: gpu2 here, not gpu1.\none"
+    assert first.calls == [("run", {"host": "gpu2", "command": "true"}), ("hypothesis", {"add": []})]
+    said = "Found. Only gpu2 was looked into, not gpu1."
+    assert second == Step("two", [("facts", {"host": "other"}), ("conclude", {"summary": said})])
+    assert "gpu1 here, not gpu2" in told_by_playbook("slow on gpu22", gpu1, gpu2)[0].text
+    for views in ((gpu1,), (gpu1, log), ({"host": "gpu1"}, {"host": "gpu2"})):
+        assert told_by_playbook("slow", *views)[0].calls[0] == ("run", {"command": "true"})
 
 
 def test_hosts_that_were_started_for_a_session_are_given_back_together(

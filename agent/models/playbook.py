@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from typing import Any
 
+from agent.events import STDIN
 from agent.messages import NOTE
 from agent.models import ToolSchema
 from agent.models.concluding import ATTACH, conclude
-from agent.models.method import Case, Lead, Step, cite, hypothesise, select
+from agent.models.method import Call, Case, Lead, Step, cite, hypothesise, select
 from agent.models.odd import odd_settings
 from agent.models.probing import probe
 from agent.models.proposing import propose
@@ -26,11 +28,12 @@ from prompts.playbooks import load_all
 def investigate(
     symptom: str, facts: Sequence[Facts], *, explains: bool = False
 ) -> Generator[Step, list[View], None]:
-    """Follow the method on the first host that runs an engine; say what is missing when none does.
+    """Follow the method on one host that runs an engine; say what is missing when none does.
 
-    ``explains`` says that the tool `settings` may be asked; without it the source is searched.
+    It is the one that the symptom names, else the first. ``explains`` says that the tool `settings` may be
+    asked; without it the source is searched.
     """
-    chosen = next((one for one in facts if one.engine), None)
+    chosen = _chosen(facts, symptom)
     if chosen is None:
         yield from no_engine(facts)
         return
@@ -45,6 +48,49 @@ def investigate(
     yield from cite(case)
     yield from propose(case)
     yield from conclude(case)
+
+
+def _chosen(facts: Sequence[Facts], symptom: str) -> Facts | None:
+    """Return the facts of the host to look into: one that runs an engine, best one that the symptom names."""
+    running = (one for one in facts if one.engine)
+    return min(running, key=lambda one: not _named(one.host, symptom), default=None)
+
+
+def _named(host: str, symptom: str) -> bool:
+    return re.search(rf"(?<![\w.-]){re.escape(host)}(?![\w-])", symptom) is not None
+
+
+def on_one_host(
+    steps: Generator[Step, list[View], None], facts: Sequence[Facts], symptom: str, takers: Collection[str]
+) -> Generator[Step, list[View], None]:
+    """Name the host in every call where there are several, and say first which one is looked into."""
+    chosen = _chosen(facts, symptom)
+    others = [one.host for one in facts if one is not chosen and one.host != STDIN]
+    if chosen is None or not others:
+        yield from steps
+        return
+    host = chosen.host
+    says = f"The playbooks look into one host at a time: {host} here, not {', '.join(others)}.\n"
+    results: list[View] | None = None
+    while True:
+        try:
+            step = next(steps) if results is None else steps.send(results)
+        except StopIteration:
+            return
+        calls = [(name, {"host": host, **given} if name in takers else given) for name, given in step.calls]
+        results = yield Step(says + step.text, [_concluded(call, host, others) for call in calls])
+        says = ""
+
+
+def _concluded(call: Call, host: str, others: Sequence[str]) -> Call:
+    """Return a call; a conclusion says which hosts it tells nothing of."""
+    name, given = call
+    if name != "conclude":
+        return call
+    return name, {
+        **given,
+        "summary": f"{given['summary']} Only {host} was looked into, not {', '.join(others)}.",
+    }
 
 
 def no_engine(facts: Sequence[Facts]) -> Generator[Step, list[View], None]:
@@ -101,7 +147,8 @@ class PlaybookModel:
         facts = [Facts.of(view, symptom) for view in rounds[0]] if rounds else []
         offered = any(tool["function"]["name"] == "settings" for tool in tools)
         explains = offered and not began_with_searches(_calls(messages))
-        return self._turn(investigate(symptom, facts, explains=explains), rounds, on_text)
+        steps = investigate(symptom, facts, explains=explains)
+        return self._turn(on_one_host(steps, facts, symptom, _takers(tools)), rounds, on_text)
 
     def _turn(
         self,
@@ -126,6 +173,14 @@ class PlaybookModel:
             for place, (name, arguments) in enumerate(step.calls, start=1)
         ]
         return AssistantTurn(text=step.text, tool_calls=calls)
+
+
+def _takers(tools: Sequence[ToolSchema]) -> set[str]:
+    """Return the tools whose calls name a host."""
+    functions = [tool["function"] for tool in tools]
+    return {
+        str(one["name"]) for one in functions if "host" in one.get("parameters", {}).get("properties", {})
+    }
 
 
 def _asked_later(messages: Sequence[Message]) -> tuple[int, str] | None:
