@@ -57,7 +57,7 @@ from tools.contract import ArtifactRef, ToolError
 
 _HANDLE = re.compile(r'"(t\d+\.\d+)"')
 # Flags, variables, directives of a unit (AllowedCPUs), and the parameters of an Ollama model (num_thread).
-_SETTING = re.compile(r"--?[A-Za-z][A-Za-z0-9._-]*|[A-Z][A-Za-z0-9_]*|num_[a-z]+")
+_SETTING = re.compile(r"--?[A-Za-z][A-Za-z0-9._-]*|[A-Z][A-Za-z0-9_]*|num_[a-z]+|drop-in")
 LONGEST_PROPOSAL = 8000
 """Characters of a proposed change that a person can read, and that fit into what a model is shown of it."""
 _GROUNDS: frozenset[EvidenceKind] = frozenset({"source", "log", "configuration"})

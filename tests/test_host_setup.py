@@ -51,7 +51,7 @@ def test_the_commands_are_whole_and_hold_the_files_that_are_compared() -> None:
 def test_nothing_is_allowed_that_was_not_named() -> None:
     assert json.loads(allow_file(Account("x"))) == {"units": {}}
     assert json.loads(allow_file(Account("x", units=("a.service",)))) == {
-        "units": {"a.service": {"environment": {}, "flags": {}, "ports": []}}
+        "units": {"a.service": {"environment": {}, "flags": {}, "service": {}, "ports": []}}
     }
     rule = sudoers(Account("x"), patterns=True)
     assert "journal" not in rule and "*" not in rule and "ALL=(root) NOPASSWD: LEADLINE" in rule

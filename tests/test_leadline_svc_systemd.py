@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.systemd, pytest.mark.slow]
 NAMES = ("kept", "flag", "death", "old", "other")
 ALLOWED = [f"{name}.service" for name in NAMES if name != "other"]
 PORTS = {name: free_port() for name in NAMES}
-SETTINGS = ("--start-s", "COLOUR")
+SETTINGS = ("--start-s", "COLOUR", "Nice", "LimitNOFILE")
 LIMIT_S = 20.0
 SVC = transaction.HELPER
 
@@ -100,6 +100,30 @@ async def test_a_change_is_applied_kept_and_undone(host: Host, root: Host) -> No
     assert (await service.confirm(host, undo)).outcome == "confirmed"
     assert re.sub(r"\s+drwx.*\.d\n", "", await look(root, "kept.service")) == before
     assert await answers(host, PORTS["kept"])
+
+
+async def test_a_whole_drop_in_is_applied_kept_and_taken_back(host: Host, root: Host) -> None:
+    before = await look(root, "old.service")
+    wanted = "Nice=3; LimitNOFILE=4096"
+    plan = await plan_of(host, change("old.service", "drop-in", None, wanted), PORTS["old"], LIMIT_S)
+    assert plan.diff.splitlines()[3:] == ["+Nice=3", "+LimitNOFILE=4096"]
+    applied = await service.apply(host, plan, plan.digest(), lambda line: None)
+    assert applied.outcome == "applied", applied
+    assert (await service.confirm(host, plan)).outcome == "confirmed"
+    own = await pid_of(root, "old")
+    inside = f"ps -o ni= -p {own}; awk '/open files/ {{ print $4 }}' /proc/{own}/limits"
+    assert (await root.exec(["sh", "-c", inside])).stdout.data.split() == [b"3", b"4096"]
+    assert (await service.holding(host, plan)).in_force
+    undo = await service.make_undo(host, plan, now=datetime.now(UTC), minimum_s=LIMIT_S)
+    assert undo.diff.splitlines()[3:] == ["-Nice=3", "-LimitNOFILE=4096"]
+    applied = await service.apply(host, undo, undo.digest(), lambda line: None)
+    assert applied.outcome == "applied", applied
+    assert (await service.confirm(host, undo)).outcome == "confirmed"
+    assert re.sub(r"\s+drwx.*\.d\n", "", await look(root, "old.service")) == before
+    found = await service.holding(host, plan)
+    assert not found.in_force and "not there any more" in found.reasons[0]
+    plan = await plan_of(host, change("old.service", "drop-in", None, "TasksMax=99"), PORTS["old"], LIMIT_S)
+    assert "'TasksMax' of this unit is not in /etc/leadline/allow.json" in await refused(host, plan)
 
 
 async def test_a_change_that_root_began_is_roots_to_keep(host: Host, root: Host) -> None:

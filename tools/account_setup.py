@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.contract import ToolError
+from tools.dropin_edit import DIRECTIVES
 from tools.transaction import HELPER, helper_version
 
 LIBRARY = "/usr/local/lib/leadline"
@@ -48,8 +49,11 @@ def check(account: Account) -> None:
                 f"{unit!r} is not the full name of a service, such as sglang.service; no patterns"
             )
     for setting in account.settings:
-        if not (_FLAG.fullmatch(setting) or _NAME.fullmatch(setting)):
-            raise ToolError(f"{setting!r} is neither a flag (--x) nor the NAME of an environment variable")
+        if not (_FLAG.fullmatch(setting) or _NAME.fullmatch(setting) or setting in DIRECTIVES):
+            raise ToolError(
+                f"{setting!r} is neither a flag (--x) nor the NAME of an environment variable, nor "
+                "a directive that a drop-in may set"
+            )
     if account.settings and not account.units:
         raise ToolError("settings are allowed unit by unit; name the units as well")
     if account.settings and not account.ports:
@@ -60,13 +64,15 @@ def check(account: Account) -> None:
 
 _VALUE = "[A-Za-z0-9_.,:-]+"
 """Values until the site says more: one word, no path, so that a flag cannot take what stands behind it."""
+_PLAIN_VALUE = "[-A-Za-z0-9:,.%]+"
 
 
 def allow_file(account: Account) -> str:
     """Return the allow file: per unit the flags and variables that may change, and patterns of values."""
     flags = {name: _VALUE for name in account.settings if name.startswith("--")}
-    names = {name: ".*" for name in account.settings if not name.startswith("--")}
-    one = {"flags": flags, "environment": names, "ports": list(account.ports)}
+    directives = {name: _PLAIN_VALUE for name in account.settings if name in DIRECTIVES}
+    names = {name: ".*" for name in account.settings if _NAME.fullmatch(name)}
+    one = {"flags": flags, "environment": names, "service": directives, "ports": list(account.ports)}
     units = dict.fromkeys(account.units, one)
     return json.dumps({"units": units}, indent=2, sort_keys=True) + "\n"
 

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tools import launch_edit, launch_line
+from tools import dropin_edit, launch_edit, launch_line
 from tools.contract import ToolError
 
 _FILES: Mapping[str, str] = {
@@ -30,6 +30,12 @@ def manual_steps(engine: Mapping[str, Any], setting: str, before: str | None, af
     """Return what a person does, step by step; ``engine`` is the row of `facts` for its process."""
     started: Mapping[str, Any] = engine.get("started") or {}
     runtime = str(started.get("runtime") or "")
+    if setting == dropin_edit.SETTING:
+        return [
+            f"process {engine.get('pid')} was not started by a unit, so directives of one ({after}) do "
+            "nothing for it: set what they mean (limits, priority, processors, memory) where it is "
+            "started, and start it anew"
+        ]
     argv = [str(word) for word in engine.get("argv") or []]
     new, old = _edit(setting, before, after), _edit(setting, after, before)
     if started.get("kind") == "container":

@@ -7,7 +7,7 @@ import re
 import secrets
 from datetime import datetime, timedelta
 
-from tools import launch_edit, launch_line, unit_text
+from tools import dropin_edit, launch_edit, launch_line, unit_text
 from tools.contract import Host, ToolError
 from tools.display import printable
 from tools.redact import redact
@@ -47,7 +47,7 @@ async def make_plan(
     plan_id = f"{now:%Y%m%dt%H%M%S}-{secrets.token_hex(3)}"
     dropin = f"/etc/systemd/system/{request.unit}.d/90-leadline-{plan_id}.conf"
     after, environment, text = _edit(request, state, line)
-    _check_shadow(state, dropin, request)
+    check_shadow(state, dropin, request.setting, text)
     check_shown(line.argv, after, text)
     startup = startup_of(state.sections["journal"])
     limit = limit_of(startup, minimum_s)
@@ -66,7 +66,9 @@ async def make_plan(
         dropin_path=dropin,
         dropin_text=text,
         preimage_sha256=state.sections["sha"].strip(),
-        diff=diff_of(request.unit, dropin, line.argv, after, environment),
+        diff=directives_diff(request.unit, dropin, state, text)
+        if request.setting == dropin_edit.SETTING
+        else diff_of(request.unit, dropin, line.argv, after, environment),
         running_requests=running,
         queued_requests=queued,
         startup_s=startup,
@@ -99,6 +101,8 @@ def _edit(
     request: ChangeRequest, state: UnitState, line: launch_edit.LaunchLine
 ) -> tuple[list[str], EnvironmentChange | None, str]:
     """Return the launch line after the change, the change of the environment, and the drop-in."""
+    if request.setting == dropin_edit.SETTING:
+        return line.argv, None, dropin_edit.text_of(request.to_value or "")
     if request.setting.startswith("--"):
         found = launch_edit.flag_value(line.argv, request.setting)
         _check_from(request, found)
@@ -131,14 +135,30 @@ def _check_from(request: ChangeRequest, found: str | None) -> None:
     raise ToolError(f"{request.setting} {is_now} in {request.unit}, not {asked}; plan from what it is")
 
 
-def _check_shadow(state: UnitState, dropin: str, request: ChangeRequest) -> None:
+def decides(setting: str, text: str) -> frozenset[str]:
+    """Return what a drop-in of ours decides, as ``Section.Key``."""
+    if setting == dropin_edit.SETTING:
+        return frozenset(unit_text.parse(text).settings)
+    return frozenset({"Service.ExecStart" if setting.startswith("--") else "Service.Environment"})
+
+
+def check_shadow(state: UnitState, dropin: str, setting: str, text: str) -> None:
     """Refuse when a drop-in that sorts after ours decides the same."""
     own = dropin.rpartition("/")[2]
-    key = "Service.ExecStart" if request.setting.startswith("--") else "Service.Environment"
     parts = re.split(r"(?m)^# (/\S.*)$", state.sections["cat"])
-    for path, text in zip(parts[1::2], parts[2::2], strict=True):
-        if path.endswith(".conf") and path.rpartition("/")[2] > own and key in unit_text.parse(text).settings:
+    for path, other in zip(parts[1::2], parts[2::2], strict=True):
+        if not path.endswith(".conf") or path.rpartition("/")[2] <= own:
+            continue
+        for key in sorted(decides(setting, text) & unit_text.parse(other).settings.keys()):
             raise ToolError(f"{path} sorts after every drop-in of ours and decides {key}; change it there")
+
+
+def directives_diff(unit: str, dropin: str, state: UnitState, text: str) -> str:
+    """Return what a whole drop-in changes: each directive as the unit has it without, and with it."""
+    keys = unit_text.parse(text).settings
+    new = [f"{key.partition('.')[2]}={values[-1]}" for key, values in keys.items()]
+    old = [f"{key.partition('.')[2]}={state.unit.last(key)}" for key in keys if state.unit.all(key)]
+    return "\n".join(difflib.unified_diff(old, new, f"{unit} as it is", dropin, lineterm="", n=2))
 
 
 def check_shown(before: list[str], after: list[str], text: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from tools import dropin_edit
 from tools.contract import ToolError
 from tools.display import printable
 from tools.service_types import ChangeRequest
@@ -37,8 +38,11 @@ def check(request: ChangeRequest) -> None:
         )
     if "@." in request.unit:
         raise ToolError(f"{request.unit} is a template; name one of its instances")
+    if request.setting == dropin_edit.SETTING:
+        _check_dropin(request)
+        return
     if not (_FLAG.fullmatch(request.setting) or _NAME.fullmatch(request.setting)):
-        raise ToolError("a setting is a flag (--x) or the NAME of an environment variable")
+        raise ToolError("a setting is a flag (--x), the NAME of an environment variable, or drop-in")
     if not _FLAG.fullmatch(request.setting) and request.setting != request.setting.upper():
         raise ToolError(f"{request.setting} is neither a flag nor a variable; a person has to change it")
     if request.from_value == request.to_value:
@@ -49,6 +53,16 @@ def check(request: ChangeRequest) -> None:
         _check_flag(request.setting, request.to_value or "")
     elif _NAMES_OF_PEOPLE.fullmatch(request.setting):
         raise ToolError(f"{request.setting} decides which code runs; a person has to change it")
+
+
+def _check_dropin(request: ChangeRequest) -> None:
+    if request.from_value is not None or not request.to_value:
+        raise ToolError(
+            "a drop-in is added as a whole: leave from_value out and name its directives in to_value; one "
+            "that was added is taken back with `leadline undo`"
+        )
+    _check_value(request.to_value)
+    dropin_edit.read(request.to_value)
 
 
 def _check_value(value: str) -> None:

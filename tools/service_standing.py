@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tools import launch_edit, unit_text
+from tools import dropin_edit, launch_edit, unit_text
 from tools.contract import Host, ToolError
 from tools.service_types import ChangePlan
 from tools.service_undo import check_dropin, decided_above
@@ -40,7 +40,9 @@ async def holding(host: Host, kept: ChangePlan) -> Holding:
     except ToolError as error:
         found.reasons.append(str(error))
         return found
-    if kept.environment is None:
+    if kept.setting == dropin_edit.SETTING:
+        _directives(kept, state, found)
+    elif kept.environment is None:
         _flag(kept, state, found)
     else:
         _variable(kept, state, found)
@@ -65,6 +67,16 @@ def _flag(kept: ChangePlan, state: UnitState, found: Holding) -> None:
             continue
         if value != kept.to_value:
             found.reasons.append(f"{kept.setting} {_said(value)} {place}, not {_wanted(kept.to_value)}{by}")
+
+
+def _directives(kept: ChangePlan, state: UnitState, found: Holding) -> None:
+    above = decided_above(kept, state)
+    where = f" ({above} decides it)" if above else ""
+    for key, wanted in dropin_edit.read(kept.to_value or "").items():
+        value = state.unit.last(f"Service.{key}")
+        if value != wanted:
+            found.reasons.append(f"{key} {_said(value or None)} in the unit, not {wanted}{where}")
+    found.notes.append("what the running process has of a drop-in's directives is not looked at")
 
 
 def _variable(kept: ChangePlan, state: UnitState, found: Holding) -> None:

@@ -23,7 +23,7 @@ class ChangeRequest(BaseModel):
 
     unit: str = Field(description="The systemd unit, such as sglang.service.")
     setting: str = Field(
-        description="A flag of the command line (--x), or the NAME of an environment variable."
+        description="A flag of the command line (--x), the NAME of an environment variable, or drop-in."
     )
     from_value: str | None = Field(
         description="Its value now; 'true' for a bare flag, null when it is not set."

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import secrets
 from datetime import datetime, timedelta
 
-from tools import launch_edit, unit_text
+from tools import dropin_edit, launch_edit, unit_text
 from tools.contract import Host, ToolError
 from tools.service_plan import (
     EXPIRES_S,
@@ -14,6 +15,7 @@ from tools.service_plan import (
     blast_of,
     check_shown,
     clock_words,
+    decides,
     diff_of,
     limit_of,
     requests_of,
@@ -59,7 +61,9 @@ async def make_undo(host: Host, kept: ChangePlan, *, now: datetime, minimum_s: f
         dropin_path=kept.dropin_path,
         dropin_text=kept.dropin_text,
         preimage_sha256=state.sections["sha"].strip(),
-        diff=diff_of(kept.unit, f"without {kept.dropin_path}", before.argv, after.argv, environment),
+        diff=_dropin_diff(kept, state, left)
+        if kept.setting == dropin_edit.SETTING
+        else diff_of(kept.unit, f"without {kept.dropin_path}", before.argv, after.argv, environment),
         running_requests=running,
         queued_requests=queued,
         startup_s=startup,
@@ -106,8 +110,8 @@ def check_above(kept: ChangePlan, state: UnitState) -> None:
 
 def decided_above(kept: ChangePlan, state: UnitState) -> str | None:
     """Return the drop-in after a kept change's own that decides the same setting, if there is one."""
-    key = "Service.Environment" if kept.environment is not None else "Service.ExecStart"
-    keys = {key, "Service.UnsetEnvironment"} if kept.environment is not None else {key}
+    keys = set(decides(kept.setting, kept.dropin_text))
+    keys |= {"Service.UnsetEnvironment"} if kept.environment is not None else set()
     own, found = kept.dropin_path.rpartition("/")[2], None
     for path, text in _files(state):
         name = path.rpartition("/")[2]
@@ -127,6 +131,16 @@ def _without(state: UnitState, dropin: str) -> str:
     return "\n".join(f"# {path}\n{text}" for path, text in _files(state) if path != dropin)
 
 
+def _dropin_diff(kept: ChangePlan, state: UnitState, left: unit_text.UnitText) -> str:
+    keys = unit_text.parse(kept.dropin_text).settings
+    old, new = (
+        [f"{key.partition('.')[2]}={side.last(key)}" for key in keys if side.all(key)]
+        for side in (state.unit, left)
+    )
+    names = f"{kept.unit} as it is", f"without {kept.dropin_path}"
+    return "\n".join(difflib.unified_diff(old, new, *names, lineterm="", n=2))
+
+
 def _environment(kept: ChangePlan, left: unit_text.UnitText) -> EnvironmentChange | None:
     if kept.environment is None:
         return None
@@ -136,4 +150,6 @@ def _environment(kept: ChangePlan, left: unit_text.UnitText) -> EnvironmentChang
 
 
 def _value_after(kept: ChangePlan, argv: list[str], environment: EnvironmentChange | None) -> str | None:
+    if kept.setting == dropin_edit.SETTING:
+        return None
     return environment.after if environment is not None else launch_edit.flag_value(argv, kept.setting)
