@@ -152,7 +152,8 @@ def _spent(pid: int) -> float:
 
 async def measure_acks(root: Path) -> tuple[list[float], list[float]]:
     """Return delays of acknowledgements while 200 threads are at work: by the clock, by processor time."""
-    clock, spent = [], []
+    clock: list[float] = []
+    spent: list[float] = []
 
     async def writes(person: Person, threads: list[Said]) -> None:
         for number, one in enumerate(threads):
