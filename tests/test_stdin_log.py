@@ -155,16 +155,12 @@ def test_the_telling_lines_of_a_log_are_quoted() -> None:
     }
 
 
-def ask(root: Path, *words: str, log: bytes | None = LOG, **more: str) -> subprocess.CompletedProcess[bytes]:
-    given = {"stdin": subprocess.DEVNULL} if log is None else {"input": log}
-    return subprocess.run(
-        [LEADLINE, "ask", *words],
-        env=environment(str(root), **more),
-        capture_output=True,
-        check=False,
-        timeout=60,
-        **given,  # type: ignore[call-overload]
-    )
+def ask(root: Path, *words: str, log: bytes | None = LOG) -> subprocess.CompletedProcess[bytes]:
+    argv, own = [LEADLINE, "ask", *words], environment(str(root))
+    if log is None:
+        none = subprocess.DEVNULL
+        return subprocess.run(argv, env=own, stdin=none, capture_output=True, check=False, timeout=60)
+    return subprocess.run(argv, env=own, input=log, capture_output=True, check=False, timeout=60)
 
 
 def test_a_log_alone_is_judged_and_what_cannot_be_known_is_said(tmp_path: Path) -> None:
