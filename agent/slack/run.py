@@ -227,7 +227,7 @@ async def _listen(
         bot.port = await _serve_http(stack, app, slack.http_host, http, log)
         return
     app = make_app(bot, keyless, authorized, None, log.getChild("bolt"))
-    await _connect(stack, bot, app, client, log)
+    await _connect(stack, bot, app, client, str(authorized.bot_user_id), log)
 
 
 async def _serve_http(stack: AsyncExitStack, app: Any, host: str, port: int, log: logging.Logger) -> int:
@@ -254,11 +254,12 @@ async def _serve_http(stack: AsyncExitStack, app: Any, host: str, port: int, log
 
 
 async def _connect(
-    stack: AsyncExitStack, bot: Bot, app: Any, client: AsyncWebClient, log: logging.Logger
+    stack: AsyncExitStack, bot: Bot, app: Any, client: AsyncWebClient, me: str, log: logging.Logger
 ) -> None:
     from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
     from slack_sdk.errors import SlackApiError
 
+    from agent.slack.acknowledging import acknowledge_first
     from agent.slack.watchdog import Watchdog
 
     assert bot.desk.settings.slack.app_token is not None  # `_check` has looked
@@ -274,6 +275,7 @@ async def _connect(
             ) from error
         log.warning("Slack: apps.connections.open: %s; trying again", code)
     handler = AsyncSocketModeHandler(app, app_token=key, logger=log.getChild("socket"), web_client=client)
+    acknowledge_first(handler, bot, me, log)
     stack.push_async_callback(handler.close_async)
     await handler.client.connect()  # type: ignore[no-untyped-call]
     watching = asyncio.create_task(Watchdog(handler.client, bot.desk.door, log).watch())
