@@ -208,6 +208,14 @@ def test_a_question_that_is_not_understood_says_which_are() -> None:
     assert "language model" in answer.next_step
 
 
+def test_facts_that_were_cut_prove_nothing_of_all() -> None:
+    cut = view("gpu1", "0.5.12") | {"cut": {"engines": "2 of 9 shown", "ports": "24 of 90 shown"}}
+    answer = concluded(ASKED[0][0], [Look("gpu1", cut)], [])
+    assert answer.outcome == "not_known"
+    assert "engines 2 of 9 shown" in answer.summary
+    assert "ports" not in answer.summary
+
+
 def test_rows_are_folded_by_what_stands_in_them() -> None:
     assert folded([("a", ("1",)), ("b", ("2",)), ("c", ("1",))]) == [["a, c", "1"], ["b", "2"]]
 

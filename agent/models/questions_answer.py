@@ -12,6 +12,7 @@ from tools.facts_flat import subject_of, text_of
 
 Claim = dict[str, Any]
 MOST_CLAIMS: Final = 80
+_TOLD_PARTS: Final = frozenset({"engines", "services", "engines.flags", "engines.environ"})
 NOT_REACHED: Final = "not reached"
 
 
@@ -22,6 +23,13 @@ class Look:
     host: str
     view: View = field(default_factory=dict)
     error: str = ""
+
+    @property
+    def left_out(self) -> list[str]:
+        """Return which parts of the facts were cut to the size of a view, so that there may be more."""
+        cut = self.view.get("cut")
+        parts = cut if isinstance(cut, dict) else {}
+        return [f"{name} {text}" for name, text in parts.items() if name in _TOLD_PARTS]
 
     @property
     def engines(self) -> list[Facts]:
@@ -57,6 +65,8 @@ class Answer:
                 self.row(look.host, NOT_REACHED, *["-"] * (width - 1))
                 self.unknown.append(f"{look.host} (not reached)")
                 self.claims.append(opinion(f"Nothing is known of {look.host}: {short(look.error)}"))
+            elif left := look.left_out:
+                self.unknown.append(f"{look.host} (its facts are cut: {', '.join(left)})")
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of ``conclude``."""
