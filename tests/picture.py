@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from rich._export_format import CONSOLE_SVG_FORMAT
+from rich.ansi import AnsiDecoder
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
@@ -126,8 +127,14 @@ def terminal_svg(
         head, tail = most * 2 // 5, most * 3 // 5
         told = f"  \x1b[2m… {len(lines) - head - tail} lines left out of this picture …\x1b[0m"
         lines = [*lines[:head], "", told, "", *lines[-tail:]]
+    return ansi_svg(lines, width)
+
+
+def ansi_svg(lines: Sequence[str], width: int) -> str:
+    """Return rows of a terminal, with the escapes that colour them, as SVG."""
     paper = Console(record=True, file=io.StringIO(), width=width, force_terminal=True)
+    decoder = AnsiDecoder()  # one for all: a terminal says a colour once, however many rows have it
     for line in lines:
-        paper.print(Text.from_ansi(line), soft_wrap=True)
+        paper.print(decoder.decode_line(line), soft_wrap=True)
     plain = re.sub(r"@font-face\s*\{\{.*?\}\}|<!--.*?-->", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
     return paper.export_svg(title="leadline", theme=_THEME, code_format=plain, unique_id="run")

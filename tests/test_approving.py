@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from agent.events import ApprovalGiven, PlanMade
 from agent.surfaces import approving
+from agent.transcript import read_events
 from tests.lab_fixtures import need_sandbox
 from tests.terminal_fixtures import CTRL_C, environment, typing
 
@@ -29,6 +31,26 @@ async def test_a_yes_that_was_typed_before_the_plan_was_shown_is_dropped(
         os.write(master, b"no, not now\n")
         assert await asyncio.wait_for(asking, 10) == "no, not now"
     os.close(master)
+
+
+def test_a_value_is_edited_and_what_comes_of_it_denied(tmp_path: Path) -> None:
+    argv = [sys.executable, str(Path(__file__).with_name("deciding_program.py")), str(tmp_path)]
+    with typing(argv, environment(str(tmp_path))) as terminal:
+        plan = terminal.expect("Apply it?")
+        assert "Touches:" in plan and "edited" not in plan
+        terminal.type("e")
+        terminal.expect("Another value than 1 for --pp-async-batch-depth")
+        terminal.type("2")
+        assert "edited the value: 1 was proposed" in terminal.expect("Apply it?")
+        terminal.type("d")
+        terminal.expect("Reason:")
+        terminal.type("not today")
+        assert terminal.ends() == 0
+    assert "\x1b[31m" in terminal.raw and "\x07" in terminal.raw, "a diff in colour, and a bell"
+    found = read_events(tmp_path / "threads" / "one" / "transcript.jsonl")
+    given = [(one.decision, one.reason) for one in found if isinstance(one, ApprovalGiven)]
+    plans = [one.plan["to_value"] for one in found if isinstance(one, PlanMade)]
+    assert given == [("denied", "not today")] and plans == ["1", "2"]
 
 
 @pytest.mark.lab

@@ -7,23 +7,33 @@ import os
 import pwd
 import sys
 import termios
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent.approvals import Approval, ApprovalRefused
 from agent.errors import UsageError
 from agent.events import Live
+from agent.roles import at_terminal
 from agent.state import Change
+from agent.surfaces.console import open_console
 from agent.surfaces.targets import is_lab
+from agent.surfaces.wrapping import wrapped
 from tools.display import printable
 from tools.service_types import ChangePlan
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from agent.session import Session
 
 UNATTENDED = "--approve"
 ELSEWHERE = "this was decided elsewhere; going on"
-QUESTION = "Apply it? [y]es, [n]o, or no with a reason: "
+QUESTION = "Apply it? y(es), n(o), e(dit), d(eny with a reason): "
+VALUE = "Another value than {} for {}, empty to leave the plan as it is: "
+REASON = "Reason: "
+DIFF: Mapping[str, str] = {"+": "green", "-": "red", "@": "cyan"}
+"""Colours of the lines of a diff, by their first character."""
+
 POLL_S = 0.5
 """How often a terminal that asks looks whether another process has decided."""
 
@@ -49,12 +59,43 @@ async def decide(session: Session, *, unattended: bool) -> AsyncIterator[Live] |
         return session.answer(yes)
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return None
-    sys.stderr.write(plan_text(plan, change))
-    answer = await unless_decided(session, _answer(QUESTION))
-    if answer is None:
-        sys.stderr.write(f"\n{ELSEWHERE}\n")
-        return session.ask(None)
-    return _answered(session, decision(change, plan, answer))
+    print_plan(open_console(sys.stderr), plan_text(plan, change))
+    if session.work.settings.chat.bell:
+        sys.stderr.write("\x07")
+    while True:
+        answer = await unless_decided(session, _word())
+        if answer is None:
+            sys.stderr.write(f"\n{ELSEWHERE}\n")
+            return session.ask(None)
+        if answer.lower() not in ("e", "edit"):
+            return _answered(session, decision(change, plan, answer))
+        asks = VALUE.format(change.to_value or "none", change.setting)
+        value = await unless_decided(session, _answer(printable(asks)))
+        if value and _revised(session, plan, change, value):
+            return session.ask(None)
+
+
+def _revised(session: Session, plan: ChangePlan, change: Change, value: str) -> bool:
+    """Let the change be planned anew for a value; False, with the reason told, when it cannot be."""
+    try:
+        session.revise(change.id, plan.digest(), value, at_terminal().label())
+    except ApprovalRefused as error:
+        sys.stderr.write(f"{printable(str(error))}\n")
+        return False
+    return True
+
+
+async def _word() -> str:
+    answer = await _answer(QUESTION)
+    return (await _answer(REASON)) or "n" if answer.lower() in ("d", "deny") else answer
+
+
+def print_plan(console: Console, text: str) -> None:
+    """Print a plan with its diff in colour; only what is no diff is broken between words."""
+    for line in text.splitlines():
+        changed = line.startswith("    ") and line[4:5] in DIFF
+        shown = line if changed or not console.is_terminal else wrapped(line, console.width)
+        console.print(shown, style=DIFF[line[4]] if changed else None, markup=False)
 
 
 async def _answered(session: Session, approval: Approval) -> AsyncIterator[Live]:

@@ -24,6 +24,8 @@ async def converse(options: OpenOptions) -> ExitCode:
     settings = load_settings()
     async with AsyncExitStack() as stack:
         entrance = Entrance.open(options, settings, stack)
+        if entrance.typed is not None and entrance.typed.first is not None:
+            await entrance.typed.drawn()
         behind = await asyncio.to_thread(import_module, "agent.surfaces.talking")
         code: ExitCode = await behind.talk(options, entrance, stack)
         return code

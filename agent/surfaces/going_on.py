@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from agent import threads
 from agent.config import load_settings
 from agent.errors import UsageError
 
@@ -31,6 +30,8 @@ def meant(host: str, text: str, resume: str | None, *, last: bool, example: str)
         if not host:
             raise UsageError("name a host", do=f"for example: {example}")
         return Meant(host, text, None)
+    from agent import threads  # it reads transcripts, which a new investigation has none of
+
     settings = load_settings()
     thread = threads.latest(settings) if resume is None else resume
     started = threads.started(settings, thread)

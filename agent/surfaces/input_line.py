@@ -18,6 +18,7 @@ from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import DummyHistory, FileHistory
 from prompt_toolkit.input.typeahead import clear_typeahead
+from prompt_toolkit.utils import is_dumb_terminal
 
 from agent.surfaces.keys import STYLE, Commands, Complete, bindings, editing
 
@@ -126,6 +127,7 @@ class TypedLines:
         self.takes_later = False
         """Tab sets a message aside until the work has come to its end."""
         self._entered: str | None = None
+        self._drawn = asyncio.Event()
         self.first: asyncio.Task[str] | None = None
         """The line that is read before anybody waits for one."""
         for session in (self._messages, self._decisions):
@@ -192,7 +194,18 @@ class TypedLines:
 
     def begin(self, prompt: str) -> None:
         """Read the first line from now on; the next `read` returns it."""
+        if is_dumb_terminal():
+            self._drawn.set()  # there it is written once, by another part of the library
+        self._messages.app.after_render += lambda _: self._drawn.set()
         self.first = asyncio.create_task(self._read(prompt))
+
+    async def drawn(self) -> None:
+        """Wait until the first line is on the screen, so that nothing else is done before it."""
+        drawn = asyncio.create_task(self._drawn.wait())
+        await asyncio.wait(
+            {drawn, *([self.first] if self.first else [])}, return_when=asyncio.FIRST_COMPLETED
+        )
+        drawn.cancel()
 
     async def give_up(self) -> None:
         """End the reading of a first line that nobody waits for any more."""

@@ -11,6 +11,7 @@ from typing import IO, cast
 
 from agent.config import pager, shows_notices
 from agent.events import Event, Live, Progress, TextDelta, TurnTaken
+from agent.surfaces.approving import print_plan
 from agent.surfaces.console import open_console, terminal_size
 from agent.surfaces.progress import Bars
 from agent.surfaces.status import Status
@@ -18,7 +19,6 @@ from agent.surfaces.terminal import Terminal
 from agent.surfaces.wrapping import wrapped
 from tools.display import printable
 
-_DIFF = {"+": "green", "-": "red", "@": "cyan"}
 _TAIL_LINES = 3
 
 
@@ -139,9 +139,8 @@ class Screen:
 
     def plan(self, text: str) -> None:
         """Print a plan that waits for a decision, its diff in colour."""
-        for line in text.splitlines():
-            changed = line.startswith("    ") and line[4:5] in _DIFF
-            self.say(line, _DIFF[line[4]] if changed else "")
+        self._terminal.end_line()
+        print_plan(self._said, text)
 
     def needs_person(self, why: str) -> None:
         """Say in the status line, and by a bell, that a person is waited for."""

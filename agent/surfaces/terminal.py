@@ -45,6 +45,7 @@ from agent.measuring import MEASURE
 from agent.state import Change, Conclusion, HypothesisStatus, LevelComparison, TrialVerdict
 from agent.surfaces.bars import before_after, sweep
 from agent.surfaces.console import open_console
+from agent.surfaces.progress import bar, share_of
 from agent.surfaces.wrapping import cut, wrapped
 from tools.display import printable
 
@@ -71,6 +72,7 @@ _OWN = frozenset({"hypothesis", "propose_change", "conclude"})
 
 _PROGRESS_S = 3.0
 _PLAIN_WIDTH = 140
+_BAR = 16
 
 
 class Terminal:
@@ -150,7 +152,9 @@ class Terminal:
         call, shown_at = self._progress
         if event.call != call or monotonic() - shown_at >= _PROGRESS_S:
             self._progress = (event.call, monotonic())
-            self._line(self._short(f"  {event.call} {event.text}"), "dim")
+            share = share_of(event.text) if self._console.is_terminal else None
+            drawn = f"{bar(share, _BAR, plain=self._plain())} " if share is not None else ""
+            self._line(self._short(f"  {event.call} {drawn}{event.text}"), "dim")
 
     def _finished(self, event: ToolFinished) -> None:
         if event.status == "tool_error":
