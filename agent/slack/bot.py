@@ -237,7 +237,11 @@ class Bot:
                 if talk is None or not talk.live:
                     await self._begin(kept)
             case "status" | "why":
-                events = talk.session.events if talk and talk.session else events_of(self.desk.settings, kept)
+                running = talk.session if talk is not None else None
+                if running is not None:
+                    events = running.events
+                else:
+                    events = await asyncio.to_thread(events_of, self.desk.settings, kept)
                 doing = talk.doing if talk is not None and talk.live else kept.state
                 told = report.why(events, clean) if asked == "why" else report.status(events, doing, clean)
                 await self._say(kept.place, told)
