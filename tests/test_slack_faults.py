@@ -62,8 +62,7 @@ async def test_a_call_that_fails_changes_nothing_about_the_investigation(
         await slack.until(lambda: "approved by ben" in slack.thread_text("C0OPS", said.ts) or None)
         await slack.until(lambda: not running.talks or None, 40)
         shown = slack.thread_text("C0OPS", said.ts)
-        if '"hypotheses"' not in json.dumps(slack.posts("C0OPS")):
-            assert method == "chat.postMessage" and fault.kind in ("garbage", "error"), shown
+        assert "[Hypotheses]" in shown, shown
     assert ran(tmp_path) == ("graphs", 1, 1) and decided(approval(tmp_path)) == "used by U0BEN"
     for part in ("C1 proposed", "C1 applied", "C1 kept"):
         assert part in shown, shown

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from agent.approvals_record import ApprovalRefused
 from agent.approvals_store import ApprovalStore
@@ -35,6 +35,13 @@ DEAF = (
     "The built-in playbooks cannot answer questions or take advice; a language model can (`model` and "
     "`base_url` in the settings). What you said is recorded."
 )
+PASSING: Final = frozenset(
+    {"link", "internal_error", "fatal_error", "service_unavailable", "request_timeout"}
+)
+"""Refusals after which the same words are said again."""
+
+PAUSES_S: Final = (1.0, 5.0)
+
 _log = logging.getLogger("leadline.slack")
 
 
@@ -115,10 +122,15 @@ class Talk:
 
     async def tell(self, text: str, blocks: list[Block] | None = None) -> None:
         """Post into the thread; a refusal is noted, and the investigation goes on without."""
-        try:
-            await self._desk.door.say(self._place, text, blocks)
-        except SlackRefused as error:
-            _log.warning("%s (channel %s)", error, self._place.channel)
+        for pause in (*PAUSES_S, None):
+            try:
+                await self._desk.door.say(self._place, text, blocks)
+                return
+            except SlackRefused as error:
+                _log.warning("%s (channel %s)", error, self._place.channel)
+                if pause is None or error.code not in PASSING:
+                    return
+            await asyncio.sleep(pause)
 
     async def _run(self) -> None:
         state: State = "failed"
