@@ -8,6 +8,7 @@ import sys
 import termios
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Protocol
@@ -75,9 +76,13 @@ class _History(FileHistory):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
         super().__init__(str(path))
+        self._writer = ThreadPoolExecutor(max_workers=1)
 
     def store_string(self, string: str) -> None:
-        """Write one line."""
+        """Have one line written, in its turn; the keyboard does not wait for that."""
+        self._writer.submit(self._store, string)
+
+    def _store(self, string: str) -> None:
         from tools.redact import redact  # its patterns take longer to make than the input line
 
         super().store_string(redact(string.encode()).decode(errors="replace"))
