@@ -23,7 +23,7 @@ from tools.host import connect
 from tools.service_types import ChangePlan
 from tools.ssh import SshHost
 
-pytestmark = [pytest.mark.systemd, pytest.mark.slow]
+pytestmark = [pytest.mark.systemd, pytest.mark.slow, pytest.mark.xdist_group("debian")]
 
 SIDES = ("lost before", "lost after")
 CUTS = tuple((verb, side) for verb in get_args(WirePoint) for side in SIDES)
