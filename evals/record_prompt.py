@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from agent.errors import UsageError
 from agent.models import ToolSchema
 from agent.models.demonstration import DemonstrationStopped
 from agent.state import AssistantTurn, Message, ToolCall
-from agent.surfaces.input_line import Closed, Interrupted, Lines, PipedLines
+from agent.surfaces.input_line import Closed, Interrupted, PipedLines
 from evals.record_lines import SHORT_FORMS, choices_of, fields_of, understand
 from tools.display import printable
 
@@ -33,6 +33,14 @@ Ctrl-D                  stop; go on later with --resume
 """
 
 _COMMANDS = ("say", "tools", "help")
+
+
+class Lines(Protocol):
+    """Give the lines of a person; raise `Interrupted` or `Closed`."""
+
+    async def read(self, prompt: str, /) -> str:
+        """Return the next line."""
+        ...
 
 
 class Person:
@@ -88,8 +96,6 @@ class Person:
 class PromptedLines:
     """Read lines at a terminal, with completion of tools, fields and values."""
 
-    live = True
-
     def __init__(self) -> None:
         from prompt_toolkit import PromptSession
 
@@ -98,7 +104,7 @@ class PromptedLines:
             completer=_completer(self), complete_while_typing=False
         )
 
-    async def read(self, prompt: str, *, decision: bool = False) -> str:
+    async def read(self, prompt: str) -> str:
         """Return the next line."""
         try:
             return await self._session.prompt_async(prompt)
@@ -106,12 +112,6 @@ class PromptedLines:
             raise Closed from error
         except KeyboardInterrupt as error:
             raise Interrupted from error
-
-    def keep(self, text: str) -> None:
-        """Keep nothing: a line is not interrupted by work."""
-
-    def close(self) -> None:
-        """Leave the terminal as it is: between two lines nothing of it is changed."""
 
 
 def lines_of_terminal() -> Lines:

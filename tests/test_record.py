@@ -97,21 +97,13 @@ def test_tools_fields_and_values_are_completed() -> None:
 class Typed:
     """Lines of a person who types these."""
 
-    live = False
-
     def __init__(self, lines: Sequence[str]) -> None:
         self._lines = list(lines)
 
-    async def read(self, prompt: str, *, decision: bool = False) -> str:
+    async def read(self, prompt: str) -> str:
         if not self._lines:
             raise Closed
         return self._lines.pop(0)
-
-    def keep(self, text: str) -> None:
-        raise AssertionError("nothing is kept")
-
-    def close(self) -> None:
-        self._lines.clear()
 
 
 async def test_a_person_is_asked_again_and_can_call_tools_together(

@@ -34,4 +34,4 @@ async def test_a_question_and_the_next_one_are_answered_in_their_thread(tmp_path
     assert events[0].mode == "apply", "what the channel allows; a question changes nothing"
     assert [event.outcome for event in events if event.type == "ended"] == ["not_known", "not_known"]
     text = slack.thread_text("C0OPS", said.ts)
-    assert "cannot answer questions" not in text
+    assert "take no advice" not in text

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from agent.session import Session
 
 DEAF = (
-    "The built-in playbooks cannot answer questions or take advice; a language model can (`model` and "
-    "`base_url` in the settings). What you said is recorded."
+    "The built-in playbooks take no advice, and answer questions about hosts only; a language model can do "
+    "more (`model` and `base_url` in the settings). What you said is recorded."
 )
 PASSING: Final = frozenset(
     {"link", "internal_error", "fatal_error", "service_unavailable", "request_timeout"}

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from agent.session import Session
 
 DEAF = (
-    "The built-in playbooks cannot answer questions or take advice; a language model can: leave, then "
-    "leadline chat {} --model NAME --base-url URL"
+    "The built-in playbooks take no advice, and answer questions about hosts only (docs/questions.md); a "
+    "language model can do more: leave, then leadline chat {} --model NAME --base-url URL"
 )
 HELD = (
     "held: the model waits, and what runs on the host goes on. Say something, press Enter to go on as "
