@@ -94,6 +94,22 @@ def test_damaged_files_are_passed_over(places: Places, tmp_path: Path) -> None:
     assert words_for("leadline sessions show ", places) == [("one-two", "")]
 
 
+def test_a_cloned_folder_offers_nothing_and_no_word_is_a_command(places: Places, tmp_path: Path) -> None:
+    evil = '[hosts."$(touch${IFS}x)"]\n[hosts.";id"]\n[hosts.theirs]\n'
+    (tmp_path / ".leadline.toml").write_text(f'state_dir = "theirs"\n{evil}')
+    assert places == Places.of(str(tmp_path / "state"), "", "")
+    assert Places.of("", "", "").state != Path("theirs")
+    assert words("leadline ask ", places) == ["local", "gpu1", "gpu2", "@prod", "@spare", "bastion"]
+    person = tmp_path / ".config" / "leadline" / "config.toml"
+    person.write_text(f'trusted_projects = ["{tmp_path}"]\n')
+    trusted = Places.of("", "", "")
+    assert trusted.state == Path("theirs") and words("leadline ask ", trusted)[:2] == ["local", "theirs"]
+    assert words("leadline ask $", trusted) == []
+    (tmp_path / ".leadline.toml").unlink()
+    os.mkfifo(tmp_path / ".leadline.toml")
+    assert words("leadline ask l", trusted) == ["local"]
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_a_script_is_read_by_its_shell(shell: str, tmp_path: Path) -> None:
     done = subprocess.run([BIN / "leadline", "completion", shell], capture_output=True, text=True, check=True)

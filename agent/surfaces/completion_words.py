@@ -24,7 +24,11 @@ FILES = "@files"
 """Stands in the answer where the shell completes names of files itself."""
 
 MOST_SESSIONS = 200
+_MOST_READ = 1 << 20
 _SESSION = re.compile(r"[a-z0-9][a-z0-9-]{2,63}")
+_OFFERED = re.compile(r"[\w@.,:/#%+=-]+")
+"""What a shell takes as it stands: it puts a word into the line unquoted, to be run at Enter."""
+
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _KINDS = {"HOST": "hosts", "HOSTS": "hosts", "ID": "sessions", "FILE": "files", "DIR": "files"}
 
@@ -43,9 +47,11 @@ class Places:
     def of(cls, state_dir: str, state_home: str, config_home: str) -> Places:
         """Take what the environment names, empty where it does not."""
         config = Path(config_home or Path.home() / ".config") / "leadline" / "config.toml"
-        configs = (Path("/etc/leadline/config.toml"), config, Path(".leadline.toml"))
-        said = (str(one["state_dir"]) for one in _tables(configs) if "state_dir" in one)
-        named = state_dir or next(said, "")
+        configs: tuple[Path, ...] = (Path("/etc/leadline/config.toml"), config)
+        if _trusted(configs):  # else a folder's file has no say in any of this
+            configs = (*configs, Path(".leadline.toml"))
+        said = [str(one["state_dir"]) for one in _tables(configs) if "state_dir" in one]
+        named = state_dir or (said[-1] if said else "")
         return cls(Path(named or Path(state_home or Path.home() / ".local/state") / "leadline"), configs)
 
 
@@ -64,8 +70,8 @@ def words_for(line: str, places: Places) -> list[Row]:
     """Return what may take the place of the last word of a line, which may be empty."""
     *before, last = _split(line)
     try:
-        rows = _rows(before[1:], last, places)
-        return [(_plain(word), _plain(told)) for word, told in rows if word == FILES or word.startswith(last)]
+        rows = [(word, told) for word, told in _rows(before[1:], last, places) if _OFFERED.fullmatch(word)]
+        return [(word, _plain(told)) for word, told in rows if word == FILES or word.startswith(last)]
     except (OSError, ValueError):  # a Tab never prints an error into the line
         return []
 
@@ -192,15 +198,21 @@ def _sessions(places: Places) -> Iterator[Row]:
         yield path.parent.name, told
 
 
+def _trusted(configs: Iterable[Path]) -> bool:
+    named = [one for table in _tables(configs) for one in table.get("trusted_projects") or ()]
+    return any(Path(str(one)).expanduser().resolve() == Path.cwd() for one in named)
+
+
 def _tables(paths: Iterable[Path]) -> Iterator[dict[str, Any]]:
     for path in paths:
         try:
-            with path.open("rb") as file:
-                yield tomllib.load(file)
-        except (OSError, ValueError):
+            if path.is_file():  # a pipe would hold the shell for ever
+                with path.open("rb") as file:
+                    yield tomllib.loads(file.read(_MOST_READ).decode())
+        except (OSError, ValueError, RecursionError):
             continue
 
 
 def _plain(text: str) -> str:
     """Return a text on one line, with nothing in it that a terminal would obey."""
-    return " ".join(_UNSAFE.sub(" ", text).split())[:80] if text != FILES else text
+    return " ".join(_UNSAFE.sub(" ", text).split())[:80]
