@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from agent.config_sources import ConfigFile, wrong
+from agent.config_sources import NAMED, ConfigFile, wrong
 from agent.errors import UsageError
 
 if TYPE_CHECKING:
@@ -74,7 +74,8 @@ def check_project(model: type[BaseModel], files: Sequence[ConfigFile]) -> None:
     for location, value in leaves(project.data):
         if location[0] not in model.model_fields:
             raise wrong(model, [project], {"loc": location[:1], "type": "extra_forbidden"})
-        if value != {} and not _may_say(location, value, _below(model, files, location)):
+        empty = value == {} and (len(location) == 1 or location[0] not in NAMED)
+        if not empty and not _may_say(location, value, _below(model, files, location)):
             raise UsageError(_refused(project, location), do=_instead(project, files))
 
 

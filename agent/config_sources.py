@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import stat
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,8 +20,15 @@ Rank = Literal["site", "person", "project"]
 RANKS: tuple[Rank, ...] = get_args(Rank)
 """In rising priority."""
 
-_ONCE = ("hosts", "models")
-"""Tables whose entries stand in one file alone: half of one and half of another would be neither."""
+NAMED = ("hosts", "models")
+"""Tables whose entries stand in one file alone: half of one and half of another would be neither.
+
+An entry counts when it is empty as well: its name alone is a host or a model.
+"""
+
+_MAX_BYTES = 1 << 20
+_MAX_DEPTH = 16
+"""Of tables in tables; what reads settings goes down by calling itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +75,17 @@ def read_files(paths: Iterable[Path]) -> list[ConfigFile]:
     found = []
     for path, rank in zip(paths, RANKS, strict=True):
         try:
-            text = path.read_text(encoding="utf-8")
-            found.append(ConfigFile(path, rank, tomllib.loads(text), text))
+            text = _text(path)
+            data = tomllib.loads(text)
+            if _depth(data) > _MAX_DEPTH:
+                raise RecursionError
+            found.append(ConfigFile(path, rank, data, text))
         except (FileNotFoundError, NotADirectoryError):
             continue
         except tomllib.TOMLDecodeError as error:
             raise UsageError(f"{path} is not TOML: {_plain(str(error))}", do="mend that line") from error
+        except RecursionError as error:
+            raise UsageError(f"{path} is nested too deeply for settings", do="mend it") from error
         except UnicodeDecodeError as error:
             raise UsageError(f"{path} is not UTF-8 text: {error.reason}", do="write it anew") from error
         except OSError as error:
@@ -83,13 +96,32 @@ def read_files(paths: Iterable[Path]) -> list[ConfigFile]:
     return found
 
 
+def _text(path: Path) -> str:
+    """Return the text of a settings file; of a folder that came from elsewhere it may be no file at all."""
+    if stat.S_ISREG(path.stat().st_mode):  # a pipe or a device might never end
+        with path.open("rb") as file:
+            data = file.read(_MAX_BYTES + 1)
+        if len(data) <= _MAX_BYTES:
+            return data.decode("utf-8").replace("\r\n", "\n")
+        raise UsageError(f"{path} is larger than {_MAX_BYTES >> 20} MiB", do="it is no settings file")
+    raise UsageError(f"{path} is no regular file", do="remove it, or write a file")
+
+
+def _depth(data: Mapping[str, Any]) -> int:
+    depth, tables = 0, [data]
+    while tables:
+        depth += 1
+        tables = [one for table in tables for one in table.values() if isinstance(one, Mapping)]
+    return depth
+
+
 def _plain(said: str) -> str:
     """Return an error of tomllib as people write keys: ``hosts.gpu1`` for ``('hosts', 'gpu1')``."""
     return re.sub(r"\('([^)]*)',?\)", lambda found: found[1].replace("', '", "."), said)
 
 
 def _refuse_twice(files: Sequence[ConfigFile]) -> None:
-    for table in _ONCE:
+    for table in NAMED:
         seen: dict[str, Path] = {}
         for file in files:
             entries = file.data.get(table)

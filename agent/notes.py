@@ -7,6 +7,7 @@ when the settings say so, since a repository may come from anywhere.
 from __future__ import annotations
 
 import asyncio
+import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -73,6 +74,8 @@ def _of_entry(name: str, notes: str) -> str:
 
 def _read(path: Path) -> str:
     try:
+        if not stat.S_ISREG(path.stat().st_mode):  # a pipe would never end
+            raise UsageError(f"notes {path} are no regular file", do="move it away")
         with path.open("rb") as file:
             return file.read(_READ).decode("utf-8", "replace")
     except OSError as error:
@@ -82,9 +85,14 @@ def _read(path: Path) -> str:
 
 
 def _nearest() -> Path | None:
-    """Return the nearest AGENTS.md from the current folder up."""
+    """Return the nearest AGENTS.md from the current folder up, but no link that leads out of its folder."""
     here = Path.cwd()
-    return next((folder / NAME for folder in (here, *here.parents) if (folder / NAME).is_file()), None)
+    named = (folder / NAME for folder in (here, *here.parents))
+    return next((path for path in named if path.is_file() and _inside(path)), None)
+
+
+def _inside(path: Path) -> bool:
+    return path.resolve().is_relative_to(path.parent.resolve())
 
 
 async def notes_on(settings: Settings, hosts: Mapping[str, Host]) -> list[str]:

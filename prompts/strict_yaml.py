@@ -27,6 +27,8 @@ def read(text: str) -> tuple[Any, yaml.Node | None]:
             return None, None
         _check(node)
         return loader.construct_document(node), node
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:  # a 13th month, say
+        raise yaml.YAMLError(f"a value cannot be read: {error}") from error
     finally:
         loader.dispose()
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
-from agent.config import in_force, with_rights
+from agent.config import in_force, load_settings, with_rights
 from agent.errors import UsageError
 from agent.surfaces.open_options import OpenOptions
 from agent.surfaces.opening import settings_of
@@ -26,6 +28,8 @@ __all__ = ["folder"]
         ('state_dir = "here"', "state_dir"),
         ('cache_dir = "here"', "cache_dir"),
         ('[hosts.gpu1]\nssh = "elsewhere"', "hosts.gpu1.ssh"),
+        ("[hosts.theirs]", "hosts.theirs"),
+        ("[models]\ntheirs = {}", "models.theirs"),
         ("[tools]\nallow_load = true", "tools.allow_load"),
         ("[tools]\nask_engine = true", "tools.ask_engine"),
         ("[policy]\nfree_form = true", "policy.free_form"),
@@ -51,6 +55,30 @@ def test_a_project_may_not_say_where_things_go_or_who_may_do_what(
     said = str(caught.value)
     assert field in said and ".leadline.toml" in said and "line" in said
     assert "not for a project to say" in said or "no such setting" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("x = " + "[" * 20_000, "nested too deeply"),
+        ("[" + ".".join(["a"] * 5_000) + "]", "nested too deeply"),
+        ("#" * (1 << 20) + "\n", "larger than 1 MiB"),
+        (r'"\u001b]0;x\u0007" = 1', "no such setting"),
+    ],
+)
+def test_a_file_that_is_no_settings_file_is_one_line(folder: SettingsFolder, text: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        folder.load(project=text)
+
+
+def test_what_never_ends_is_not_read(folder: SettingsFolder) -> None:
+    os.mkfifo(folder.project)
+    with pytest.raises(UsageError, match="no regular file"):
+        load_settings()
+    folder.project.unlink()
+    folder.project.symlink_to("/dev/zero")
+    with pytest.raises(UsageError, match="no regular file"):
+        load_settings()
 
 
 def test_a_project_may_tighten_and_choose_what_harms_nobody(folder: SettingsFolder) -> None:

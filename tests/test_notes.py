@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -85,6 +86,9 @@ def test_a_repository_is_believed_only_when_the_settings_say_so(folder: Settings
     assert notes_for(folder.load(), []) == []
     told = notes_for(folder.load("[notes]\nproject = true\n"), [])
     assert len(told) == 1 and "of the project" in told[0]
+    (folder.root / "AGENTS.md").rename(folder.root / "secret")
+    (folder.project.parent / "AGENTS.md").symlink_to(folder.root / "secret")
+    assert notes_for(folder.load("[notes]\nproject = true\n"), []) == [], "a link may lead to a secret"
     with pytest.raises(UsageError, match=r"notes.project is not for a project"):
         folder.load(project="[notes]\nproject = true\n")
 
@@ -106,6 +110,9 @@ def test_a_file_of_notes_is_read_and_one_that_is_not_there_is_told(
     settings = folder.load('[hosts.a]\nnotes = "/no/such.md"\n')
     with pytest.raises(UsageError, match=r"hosts\.a\.notes: notes /no/such.md cannot be read"):
         notes_for(settings, ["a"])
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UsageError, match="no regular file"):
+        notes_for(folder.load(f'[hosts.a]\nnotes = "{tmp_path}/pipe"\n'), ["a"])
 
 
 @pytest.mark.threat(1)

@@ -73,6 +73,8 @@ def test_they_are_found_beside_the_settings_of_site_and_person(
         ("name: a\nname: b\n", "stands twice"),
         ("- a\n", "head: "),
         ("name: [\n", "not YAML"),
+        ("name: 2026-13-45\n", "not YAML"),
+        (f"name: {'1' * 5_000}\n", "not YAML"),
     ],
 )
 async def test_what_is_wrong_is_told_and_left_out(

@@ -77,8 +77,9 @@ def _was_named(name: object) -> bool:
 
 
 def _fail(line: str, code: int) -> None:
+    from tools.display import printable
     from tools.redact import redact
 
-    line = redact(line.encode("utf-8", "replace")).decode("utf-8", "replace")
+    line = printable(redact(line.encode("utf-8", "replace")).decode("utf-8", "replace"))
     sys.stderr.write(f"leadline: {line}\n")
     raise SystemExit(int(code))
