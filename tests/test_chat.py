@@ -319,7 +319,7 @@ def test_the_built_in_method_says_that_it_cannot_answer(tmp_path: Path) -> None:
     done = piped(program(tmp_path, "deaf"), tmp_path, SYMPTOM, "why?", "/cost")
     assert done.returncode == 0, done.stderr
     assert "The built-in playbooks take no advice" in done.stdout
-    assert "--model NAME --base-url URL" in done.stdout and "turns" in done.stdout
+    assert "/model NAME URL" in done.stdout and "turns" in done.stdout
     assert said(tmp_path) == []
 
 

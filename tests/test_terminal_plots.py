@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from agent.events import BudgetUsed, HypothesisMoved, Progress, ToolFinished, ToolStarted
+from agent.events import BudgetUsed, HypothesisMoved, ModelChosen, Progress, ToolFinished, ToolStarted
 from agent.state import Hypothesis, HypothesisStatus, JudgementCheck, LevelComparison, Prediction
 from agent.surfaces.bars import before_after, sweep
 from agent.surfaces.progress import Bars, bar, share_of
@@ -110,6 +110,14 @@ def test_the_status_line_fits_and_leaves_out_the_least_wanted_first(width: int) 
     if width == 200:
         for part in ("1 open, 2 supported, 1 refuted", "$0.12", "1,234,567 tokens", "apply", "t7 benchmark"):
             assert part in text
+
+
+def test_a_model_is_named_whole_and_another_takes_its_place() -> None:
+    status = Status(["gpu1"], "apply", "playbook")
+    status.feed(ModelChosen(turn=1, model="openai:qwen3:8b"))
+    assert "".join(piece[1] for piece in status.line(80)).endswith(" qwen3:8b")
+    status.take("openai:large")
+    assert "".join(piece[1] for piece in status.line(80)).endswith(" large")
 
 
 @pytest.mark.parametrize("production", [False, True])

@@ -16,7 +16,6 @@ from agent.surfaces.ask import answer_of
 from agent.surfaces.deciding import Deciding, Left
 from agent.surfaces.doing import Doing
 from agent.surfaces.input_line import Closed, Interrupted, Later, Lines
-from agent.surfaces.opening import OWNED
 from agent.surfaces.records import write_case
 from agent.surfaces.screen import Screen
 from agent.surfaces.status import State
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 DEAF = (
     "The built-in playbooks take no advice, and answer questions about hosts only (docs/questions.md); a "
-    "language model can do more: leave, then leadline chat {} --model NAME --base-url URL"
+    "language model can do more: /model NAME URL lets one take the next turn"
 )
 HELD = (
     "held: the model waits, and what runs on the host goes on. Say something, press Enter to go on as "
@@ -115,6 +114,8 @@ class Conversation:
     def hear(self) -> None:
         """Send what is said to the model from now on."""
         self._hears = True
+        if self.session is not None:
+            self._screen.status.take(self.session.work.model.name)
 
     def note(self, text: str) -> None:
         """Tell what is about the chat itself."""
@@ -169,7 +170,7 @@ class Conversation:
         elif self._hears or answers(self.session, text):
             await self.work(self.session, self.session.ask(text))
         else:
-            self._screen.say(DEAF.format(self._again(self.session)), "yellow")
+            self._screen.say(DEAF, "yellow")
             if self._stopped:
                 await self.work(self.session, self.session.ask(None))
 
@@ -275,7 +276,7 @@ class Conversation:
             session.cancel()
             self._lines.close()
         elif session.hold():
-            self._screen.note(HELD)
+            self._screen.note(HELD, whole=False)
 
     async def _steer(self, session: Session, text: str) -> None:
         """Do what a line asks for that was typed while the session works, or is held."""
@@ -287,7 +288,7 @@ class Conversation:
             if self._hears:
                 session.steer(text)
                 return
-            self._screen.say(DEAF.format(self._again(session)), "yellow")
+            self._screen.say(DEAF, "yellow")
         if session.held:
             session.go_on()
             self._screen.note("going on")
@@ -315,11 +316,6 @@ class Conversation:
     async def _asked_meanwhile(self, line: str) -> bool:
         await self._command(line)
         return not self._leaving
-
-    def _again(self, session: Session) -> str:
-        host = self._place.partition(" ")[0]
-        lent = (session.folder / OWNED).is_file()
-        return host.partition("#")[0] if lent else f"{host} --resume {session.thread}"
 
     def _recap(self, session: Session) -> None:
         started = session.events[0]

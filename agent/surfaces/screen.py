@@ -130,10 +130,10 @@ class Screen:
             text = wrapped(text, self._said.width)
         self._said.print(text, style=style or None, markup=False)
 
-    def note(self, text: str, style: str = "dim") -> None:
-        """Print what is about the chat itself."""
+    def note(self, text: str, style: str = "dim", *, whole: bool = True) -> None:
+        """Print what is about the chat itself; ``whole`` keeps a command in it as it is copied."""
         if self.typed:
-            self.say(text, style, whole=True)  # its command is copied
+            self.say(text, style, whole=whole)
         else:
             sys.stderr.write(f"{text}\n")
 

@@ -66,7 +66,7 @@ class Status:
                 self._hosts, self._mode = list(event.hosts), event.mode
                 self._used, self._hypotheses = None, {}
             case ModelChosen(model=model):
-                self._model = model.rpartition(":")[2]
+                self.take(model)
             case BudgetUsed():
                 self._used = event
             case HypothesisMoved(hypothesis=found):
@@ -80,6 +80,10 @@ class Status:
                 self._since = monotonic()
             case _:
                 pass
+
+    def take(self, model: str) -> None:
+        """Name the model that takes the next turn."""
+        self._model = model.removeprefix("openai:")
 
     def begin(self, state: State) -> None:
         """Say what the chat does from now on."""

@@ -138,7 +138,8 @@ def _screen(options: OpenOptions, settings: Settings, entrance: Entrance) -> Scr
 def _greet(screen: Screen, options: OpenOptions, settings: Settings, hosts: Mapping[str, Host]) -> None:
     screen.note(
         f"Leadline · {', '.join(hosts)} · {options.mode} · {settings.model}. "
-        "Say what is wrong, with the numbers you see; /help lists commands, Ctrl-D leaves"
+        "Say what is wrong, with the numbers you see; /help lists commands, Ctrl-D leaves",
+        whole=False,
     )
 
 
