@@ -7,19 +7,21 @@ from typing import Final
 
 _ASKS: Final = re.compile(
     r"(which|what|what's|how many|how much|is|are|was|were|does|do|did|has|have|had|when|since when|where|who"
-    r"|why|list|show|compare|count|name|tell me|run on all)\b",
+    r"|why|list|show|compare|count|name|tell me|run on all|how long (has|have)|any|anything"
+    r"|isn't|aren't|doesn't|don't|wich|whcih|whihc|wihch|waht|hwo many"
+    r"|welche\w*|wie viele?|wieviele?|wer|wo|wann|warum|ist|sind|hat|haben|läuft|laufen|gibt es)\b",
     re.IGNORECASE,
 )
 _TROUBLE: Final = re.compile(
     r"\b(slow\w*|fast\w*|speed|hang\w*|hung|stuck|crash\w*|fail\w*|broken?|error\w*|wrong|bottleneck\w*|misconfigur\w*"
     r"|hold\w* .{0,20}back|fix\w*|improve\w*|regress\w*|dies?|timed? ?outs?|tok/s|tokens? (a|per) second"
-    r"|out of memory|oom|latency|throughput)\b",
+    r"|out of memory|oom|latency|throughput|langsam\w*|lahm\w*|hängt|hängen|abgestürzt|absturz|fehler\w*)\b",
     re.IGNORECASE,
 )
 _OF_HOSTS: Final = re.compile(
     r"\b(changed?|changes|which (hosts?|servers?|machines?|nodes?|gpus?|engines?)|any ?where"
     r"|any (host|server)|(all|every|each) (hosts?|servers?)|version|differ\w*|compare|how many)\b"
-    r"|\bon \S+ (than|as|and|or) (on )?\S+",
+    r"|\bon \S+ (\w+ )?(than|as|and|or) (on )?\S+",
     re.IGNORECASE,
 )
 _SENTENCE: Final = re.compile(r"[.!?](\s|$)|\n")

@@ -12,6 +12,7 @@ from agent.models import questions_changes, questions_facts, questions_settings
 from agent.models.concluding import ATTACH, settle
 from agent.models.method import Call, Step
 from agent.models.questions_answer import Answer, Look
+from agent.models.questions_cover import told as told_words
 from agent.models.questions_parse import Kind, Query, parse
 from agent.models.views import View
 from agent.state import Message
@@ -118,16 +119,17 @@ def _answer(query: Query, looks: Sequence[Look], told: Mapping[str, View]) -> An
         return _FACTS[query.kind](query, looks)
     if query.kind in _TOLD:
         return _TOLD[query.kind](query, looks, told)
-    return _not_understood(looks)
+    return _not_understood(query, looks)
 
 
-def _not_understood(looks: Sequence[Look]) -> Answer:
+def _not_understood(query: Query, looks: Sequence[Look]) -> Answer:
     """Say which questions are understood; a language model reads more than these."""
     answer = Answer(["HOST", "STATE"])
     answer.missing(looks)
-    answer.said.append(
-        "I do not know: nothing that I can read says so, or I do not understand the question. What I can "
-        f"answer without a language model: {KINDS}."
-    )
+    why = "nothing that I can read says so, or I do not understand the question"
+    if query.unread:
+        words = told_words(query.unread)
+        why = f"I do not understand all of the question, and do not answer half of it: {words}"
+    answer.said.append(f"I do not know: {why}. What I can answer without a language model: {KINDS}.")
     answer.next_step = f"Ask one of these, or ask who runs the hosts. {ATTACH}"
     return answer

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
+from agent.models.questions_cover import left_over
 from prompts.questions import Feature, Phase, known
 
 Kind = Literal[
@@ -55,19 +56,52 @@ class Query:
     phase: Phase | None = None
     wants: str = ""
     """``off`` or ``on``, ``idle`` or ``busy``: what the question looks for."""
+    every: bool = False
+    """It asks whether that is so on all hosts, not on which."""
+    unread: tuple[str, ...] = ()
+    """Words that keep it from being understood; its kind is ``unknown`` then."""
 
 
 def parse(question: str, hosts: Sequence[str], now: datetime) -> Query:
-    """Return what a question asks for; kind ``unknown`` where it is not understood."""
+    """Return what a question asks for; kind ``unknown`` where it is not understood, or not all of it."""
     text = " ".join(question.split())
     low = text.lower()
     named = tuple(host for host in hosts if _names(low, host))
     about = Query("unknown", named or tuple(hosts))
+    lower = [host.lower() for host in named]
+    halves: list[tuple[str, ...]] = []
     for reader in (_who, _changes, _compare, _versions, _differ, _features, _machine, _settings, _engines):
         found = reader(text, low, about, named, now)
-        if found is not None:
+        if found is None:
+            continue
+        # Who did something is answered by "not known" whatever else is asked: no half of that can be wrong.
+        used = [*lower, *_used(text, low, found, now)]
+        unread = () if found.kind == "who" else left_over(low, found.kind, used)
+        if not unread:
             return found
-    return about
+        halves.append(unread)
+    return replace(about, unread=min(halves, key=len, default=()))
+
+
+def _used(text: str, low: str, query: Query, now: datetime) -> list[str]:
+    """Return the pieces of a question that its reading took something from."""
+    patterns = []
+    if query.package:
+        patterns.append(rf"\b{query.package}\w*")
+    elif query.engine:
+        patterns += [rf"{words}(?:['’]s)?" for name, words in _ENGINES if name == query.engine]
+    if query.op:
+        patterns.append(re.escape(query.version.lower()))
+        patterns += [rf"(?<!\w){words}(?!\w)" for op, words in _OPS if op == query.op]
+    if query.feature is not None:
+        patterns.append(rf"\b(?:{query.feature.words})\b")
+    if query.kind == "compare" and query.phase:
+        patterns += [rf"\b{query.phase}\w*", r"\b(?:slow|fast)\w*"]
+    found = [hit[0] for hit in (re.search(one, low) for one in patterns) if hit]
+    if query.kind in ("setting", "variable"):
+        pattern = _VARIABLE if query.kind == "variable" else _FLAG
+        found += [hit[0].lower() for hit in pattern.finditer(text)]
+    return [*found, moment(low, now)[1]] if query.kind == "changes" else found
 
 
 def _names(low: str, host: str) -> bool:
@@ -94,26 +128,30 @@ def _changes(text: str, low: str, about: Query, named: Sequence[str], now: datet
 
 def since_of(low: str, now: datetime) -> str:
     """Return from when on, as the tool `history` takes it; a week where nothing is said."""
+    return moment(low, now)[0]
+
+
+def moment(low: str, now: datetime) -> tuple[str, str]:
+    """Return from when on, and the words that say so."""
     if found := re.search(r"(\d{4}-\d\d-\d\d(?:[t ]\d\d:\d\d(?::\d\d)?)?)", low):
-        return found[1].upper().replace(" ", "T")
-    if "yesterday" in low or "last night" in low or "tonight" in low:
-        return "yesterday"
-    if "today" in low or "this morning" in low:
-        return "today"
+        return found[1].upper().replace(" ", "T"), found[0]
+    if found := re.search(r"\b(?:yesterday|last night|tonight)\b", low):
+        return "yesterday", found[0]
+    if found := re.search(r"\b(?:today|this morning)\b", low):
+        return "today", found[0]
     for place, day in enumerate(_WEEK):
-        if day in low:
+        if found := re.search(rf"\b(?:last )?{day}\b", low):
             back = (now.weekday() - place) % 7 or 7
-            return (now - timedelta(days=back)).date().isoformat()
-    number = re.search(r"\b(\d+|a|an|one|two|three|few)\s+(minute|hour|day|week|month)s?\b", low)
-    if number:
-        count = _NUMBERS.get(number[1]) or int(number[1])
-        unit = {"minute": "m", "hour": "h", "day": "d", "week": "w", "month": "m"}[number[2]]
-        return f"{count * 30}d" if number[2] == "month" else f"{count}{unit}"
+            return (now - timedelta(days=back)).date().isoformat(), found[0]
+    if found := re.search(r"\b(\d+|a|an|one|two|three|few)\s+(minute|hour|day|week|month)s?\b( ago\b)?", low):
+        count = _NUMBERS.get(found[1]) or int(found[1])
+        unit = {"minute": "m", "hour": "h", "day": "d", "week": "w", "month": "m"}[found[2]]
+        return f"{count * 30}d" if found[2] == "month" else f"{count}{unit}", found[0]
     if found := re.search(r"\b(\d+)\s?([mhdw])\b", low):
-        return f"{found[1]}{found[2]}"
-    if found := re.search(r"\b(?:last|past|this) (hour|day|month)\b", low):
-        return {"hour": "1h", "day": "1d", "month": "30d"}[found[1]]
-    return "7d"
+        return f"{found[1]}{found[2]}", found[0]
+    if found := re.search(r"\b(?:last|past|this) (hour|day|week|month)\b", low):
+        return {"hour": "1h", "day": "1d", "week": "7d", "month": "30d"}[found[1]], found[0]
+    return "7d", ""
 
 
 def _compare(text: str, low: str, about: Query, named: Sequence[str], now: datetime) -> Query | None:
@@ -161,7 +199,8 @@ def _features(text: str, low: str, about: Query, named: Sequence[str], now: date
     if feature is None or state is None or setting_names(text):
         return None
     off = re.search(r"\b(off|disabled|inactive|missing)\b", words) is not None
-    return _as(about, kind="feature", feature=feature, wants="off" if off else "on")
+    every = re.search(r"\b(everywhere|all|every|each|both)\b", low) is not None
+    return _as(about, kind="feature", feature=feature, wants="off" if off else "on", every=every)
 
 
 def _machine(text: str, low: str, about: Query, named: Sequence[str], now: datetime) -> Query | None:

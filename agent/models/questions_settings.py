@@ -41,13 +41,18 @@ def feature(query: Query, looks: Sequence[Look], states: Mapping[str, View]) -> 
             answer.row(look.host, "no engine is seen", "-", "-")
     answer.missing(looks)
     hits, name = found[query.wants], query.feature.name
-    if hits:
+    other = "on" if query.wants == "off" else "off"
+    if query.every and found[other]:
+        answer.said.append(f"No: {name} is {other} on {'; '.join(found[other])}.")
+    elif query.every and answer.unknown:
+        answer.said.append(f"{name} is seen {other} nowhere, but not everything could be read.")
+    elif hits:
         answer.said.append(f"Yes: {name} is {query.wants} on {'; '.join(hits)}.")
     elif answer.unknown:
         answer.said.append(f"{name} is seen {query.wants} nowhere, but not everything could be read.")
     else:
         answer.said.append(f"No: on no host that was read is {name} {query.wants}.")
-    answer.known = bool(hits) or not answer.unknown
+    answer.known = bool(found[other] if query.every else hits) or not answer.unknown
     if not answer.known:
         settings = next(iter(query.feature.switched_off.values()))
         answer.next_step = _FROM_SOURCE.format(name=next(iter(settings)))
