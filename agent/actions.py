@@ -100,13 +100,16 @@ class ProposeChangeArgs(HostArgs):
 
     unit: str = Field(description="Service whose launch the change edits, such as sglang.service.")
     setting: str = Field(
-        description="Flag as written on the command line (--disable-cuda-graph), or environment NAME."
+        description="Flag as written on the command line (--disable-cuda-graph), environment NAME, or drop-in "
+        "for directives of the unit itself (limits, priorities), with from_value left out."
     )
     from_value: str | None = Field(
         default=None, description="Value now; `true` for a bare flag; leave out when it is not set."
     )
     to_value: str | None = Field(
-        default=None, description="Value wanted; leave out to remove the setting so that its default holds."
+        default=None,
+        description="Value wanted; leave out to remove the setting so that its default holds. Of drop-in: "
+        "Key=Value; Key=Value.",
     )
     reason: str = Field(min_length=1, description="Why, in a sentence, naming evidence ids.")
     hypotheses: list[str] = Field(min_length=1, description="Ids of the hypotheses that ask for it.")
