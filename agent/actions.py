@@ -100,8 +100,8 @@ class ProposeChangeArgs(HostArgs):
 
     unit: str = Field(description="Service whose launch the change edits, such as sglang.service.")
     setting: str = Field(
-        description="Flag as written on the command line (--disable-cuda-graph), environment NAME, or drop-in "
-        "for directives of the unit itself (limits, priorities), with from_value left out."
+        description="Flag as written on the command line (--disable-cuda-graph), environment NAME, or "
+        "drop-in for directives of the unit itself (limits, priorities), with from_value left out."
     )
     from_value: str | None = Field(
         default=None, description="Value now; `true` for a bare flag; leave out when it is not set."
