@@ -45,7 +45,8 @@ def judged(command: str, settings: PolicySettings) -> Decision:
         raise ToolError(SWITCHED_OFF)
     decision = judge(command, policy_in_force(settings))
     if decision.verdict == "refuse":
-        raise ToolError(f"refused: {decision.reason}")
+        why = decision.reason.replace("needs a person: ", "")  # a person it is
+        raise ToolError(f"refused, also by hand: {why}; use a shell of your own for it")
     if not decision.rendered:  # only what was understood whole is run, by whomever it was typed
         raise ToolError(f"not run, it is not understood as one command or pipeline: {decision.reason}")
     return decision

@@ -61,7 +61,7 @@ class Story:
                 symptom=f"slow {word}",
                 hosts=["lab"],
                 mode="read-only",
-                budget={"max_turns": 40},
+                budget={"max_turns": 40, "max_tokens": 2_000_000},
             )
         )
         self.call("t1", "facts", CMDLINE, path="/proc/7/cmdline")
@@ -242,7 +242,7 @@ def test_a_whole_case(tmp_path: Path) -> None:
     assert "| `disable_cuda_graph` | `False` | `true` |  |  |" in text
     assert "- --disable-cuda-graph true plain\n  (left out, so that its default holds)" in text
     assert "| t4 | 1 | 24.4 |  |  |  | 85 |" in text
-    assert "- turns: 3 of 40" in text
+    assert "- turns: 3 of 40\n" in text and "- tokens: 10 of 2,000,000\n" in text
     assert "Simulated" not in text
     assert "\n\n\n\n" not in text
 

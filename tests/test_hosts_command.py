@@ -59,7 +59,7 @@ def test_one_host_is_shown_with_all_that_is_said_of_it(
     show_host("gpu1", as_json=False)
     said = capsys.readouterr().out
     assert said.startswith(f"gpu1 ({folder.person})\n")
-    assert "  groups: a, b\n" in said and "  production: True\n" in said
+    assert "  groups: a, b\n" in said and "  production: yes\n" in said
     assert "\x1b" not in said
     show_host("role:decode", as_json=True)
     assert json.loads(capsys.readouterr().out)["ssh"] == "ops@10.0.0.1"

@@ -300,7 +300,7 @@ def test_commands_bring_up_list_and_take_down(tmp_path: Path, monkeypatch: pytes
         assert subprocess.run([*lab["ssh"], "exit 3"], check=False, timeout=30).returncode == 3
         listed = runner.invoke(app, ["list"]).stdout
         assert f"{lab['id']}  running  lab:tiny#{lab['id']}" in listed
-        assert "kimi-k26-pp8" in listed
+        assert ["kimi-k26-pp8-healthy", "Kimi"] in [line.split()[:2] for line in listed.splitlines()]
     finally:
         assert runner.invoke(app, ["down", "--all"]).stdout == f"{lab['id']} down\n"
     assert runner.invoke(app, ["down"]).exit_code == 2

@@ -187,6 +187,11 @@ class Findings:
             if engine is None:
                 self.notes.append(f"nothing is judged: {process.engine} has no class of settings")
                 return None
+            if process.package_root is None:
+                self.notes.append(
+                    f"nothing is judged: where the package of pid {process.pid} lies is not known"
+                )
+                return None
             definitions = self._definitions(engine, f"{process.package_root}/{engine.file}")
             if definitions is None:
                 return None

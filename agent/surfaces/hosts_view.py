@@ -46,6 +46,8 @@ def show_host(name: str, *, as_json: bool) -> None:
     for field, value in entry.model_dump(mode="json").items():
         if value not in (None, [], ""):
             shown = ", ".join(value) if isinstance(value, list) else value
+            if isinstance(value, bool):
+                shown = "yes" if value else "no"
             sys.stdout.write(f"  {field}: {printable(str(shown))}\n")
 
 

@@ -95,7 +95,7 @@ def _resume(desk: Desk, argument: str) -> str | Reply:
         now = datetime.now(UTC)
         rows = [
             f"{one.thread}  {one.outcome or 'unfinished'}  {age(one.started_at, now)}  "
-            f"{', '.join(one.hosts)}  {' '.join(one.symptom.split())}"
+            f"{', '.join(one.hosts) or 'no host'}  {' '.join(one.symptom.split())}"
             for one in found[:_LISTED]
         ]
         return "\n".join(rows) or "there is no other thread"

@@ -70,7 +70,10 @@ def list_(as_json: _Json = False) -> None:
         return
     for lab in labs:
         typer.echo(f"{lab.id}  {'running' if lab.alive else 'gone':7}  {lab.name}  port {lab.port}")
-    typer.echo(f"scenarios: {', '.join(scenario.names())}")
+    typer.echo("scenarios, for `leadline ask lab:NAME SYMPTOM`:")
+    width = max(map(len, scenario.names()))
+    for name in scenario.names():
+        typer.echo(f"  {name:{width}}  {scenario.load(name).description}")
 
 
 @app.command()
