@@ -25,7 +25,6 @@ def talk(terminal: Terminal) -> None:
     terminal.expect("ask on>")
     terminal.type("/cost")
     terminal.expect("turns")
-    terminal.expect("ask on>")
     terminal.type(CTRL_D, enter=False)
     terminal.expect("ask on with: leadline chat here --resume one")
 

@@ -183,7 +183,8 @@ class TypedLines:
             return [("", f"{tail}\n" if tail else ""), ("bold", asks)]
 
         try:
-            return await session.prompt_async(message, default=draft)
+            # At an error in the loop the library would ask for Enter: for ever, where the terminal is gone.
+            return await session.prompt_async(message, default=draft, set_exception_handler=False)
         except Interrupted as error:
             error.text = session.default_buffer.text
             raise
