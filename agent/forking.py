@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -25,6 +26,8 @@ from agent.events import (
 )
 from agent.trials import Trials
 from agent.whole_file import put_whole
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 def fork(settings: Settings, thread: str, events: Sequence[Event], turn: int) -> str:
@@ -87,11 +90,11 @@ def _link(source: Path, target: Path, events: Sequence[Event]) -> None:
 
 
 def outputs_of(events: Sequence[Event]) -> set[str]:
-    """Return the digests of the outputs that events name."""
+    """Return the digests of the outputs that events name; what is none might be a path out of the folder."""
     found: set[str] = set()
     for event in events:
         if isinstance(event, ToolFinished):
             found.update(ref.sha256 for ref in event.artifacts)
         elif isinstance(event, Measured | Judged):
             found.add(event.artifact.sha256)
-    return found
+    return {name for name in found if _DIGEST.fullmatch(name)}

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from agent.calls import finish, tool_context
-from agent.events import ORIENTATION, STDIN, Event, ToolFinished, ToolStarted, TurnTaken
+from agent.events import ORIENTATION, STDIN, Event, Started, ToolFinished, ToolStarted, TurnTaken
 from agent.state import ToolCall
 from tools.contract import ArtifactRef, Capture
 from tools.run import fit, whole_lines
@@ -67,6 +67,15 @@ def give(work: Investigation, log: Capture, why_cut: str = "") -> ArtifactRef:
     view |= {"cut": shown.cut} if shown.cut else {}
     finish(work, 0, call, view, artifacts=kept)
     return ref
+
+
+def lost(events: Sequence[Event]) -> bool:
+    """Tell whether a thread that was killed had a log which it does not hold: its bytes came once."""
+    if any(isinstance(one, ToolFinished) and one.tool_call_id == CALL_ID for one in events):
+        return False
+    asked = [call.id for one in events if isinstance(one, TurnTaken) for call in one.tool_calls]
+    begun = next((one for one in events if isinstance(one, Started)), None)
+    return CALL_ID in asked or (begun is not None and not begun.hosts)
 
 
 def repeat(work: Investigation, events: Sequence[Event]) -> list[ArtifactRef]:

@@ -129,7 +129,7 @@ def list_threads(settings: Settings) -> list[ThreadSummary]:
 def _summary(path: Path) -> ThreadSummary | None:
     try:
         events = peek_events(path)
-    except TranscriptError:
+    except (TranscriptError, OSError):
         return None
     if not events or not isinstance(events[0], Started):
         return None

@@ -53,7 +53,14 @@ def test_it_is_private_and_redacted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "damage", [b"{not json\n", b'{"set": 3}\n', b"\xff\xfe\n", b'{"at": "x", "set": {}}\n']
+    "damage",
+    [
+        b"{not json\n",
+        b'{"set": 3}\n',
+        b"\xff\xfe\n",
+        b'{"at": "x", "set": {}}\n',
+        b'{"at": "0001-01-01T00:00:00+14:00", "host": "gpu1", "full": {}}\n',
+    ],
 )
 def test_a_damaged_line_is_told_and_the_next_look_counts(tmp_path: Path, damage: bytes) -> None:
     store = HistoryStore(tmp_path / "history", plain)

@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 from agent import threads
-from agent.errors import UsageError
+from agent.errors import TranscriptError, UsageError
 from agent.executions import Executions
+from agent.forking import outputs_of
 from agent.kept import find_kept
 from agent.standing_changes import standing
 from agent.surfaces.ages import age, size_of
@@ -190,6 +191,29 @@ async def test_an_export_is_whole_masked_and_can_be_read_again(tmp_path: Path) -
     path = tmp_path / "again.jsonl"
     path.write_bytes(data["one/transcript.jsonl"])
     check_order(read_events(path), path)
+
+
+async def test_no_file_outside_a_thread_is_given_away_with_it(tmp_path: Path) -> None:
+    session = begin(tmp_path, [turn(call("look")), turn(conclusion(outcome="inconclusive"))], thread="one")
+    await run(session)
+    from tools.redact import redact as real
+
+    (outside := tmp_path / "outside").write_text("not of this thread")
+    path = session.folder / "transcript.jsonl"
+    named = sorted(outputs_of(read_events(path)))[0]
+    (kept := session.folder / "artifacts" / named).unlink()
+    kept.symlink_to(outside)
+    assert b"not of this thread" not in archive(session.folder, real, zipped=False)
+    text = path.read_text()
+    path.write_text(text.replace(f'"sha256":"{named}"', '"sha256":"../../../outside"'))
+    assert path.read_text() != text
+    assert b"not of this thread" not in archive(session.folder, real, zipped=False)
+    path.write_text("")
+    with pytest.raises(TranscriptError, match="is empty"):
+        archive(session.folder, real, zipped=False)
+    path.unlink()
+    path.mkdir()
+    assert threads.list_threads(make_settings(tmp_path)) == [], "one that is damaged hides no other"
 
 
 async def test_each_form_is_exported_and_no_file_is_overwritten(tmp_path: Path) -> None:

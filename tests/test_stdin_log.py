@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from agent.events import ConclusionChecked, Event, ToolFinished
-from agent.given_log import give
+from agent.given_log import give, lost
 from agent.models.replay import Recording
 from agent.models.telling import given, telling_lines
 from agent.replay import replay
@@ -132,7 +132,11 @@ async def test_a_log_is_masked_bounded_and_what_is_missing_is_said(tmp_path: Pat
 async def test_a_killed_thread_comes_back_with_its_log_and_a_recording_repeats_it(tmp_path: Path) -> None:
     story = [*STORY[:3], *moves("Main process exited")]
     session = begin(tmp_path, story, thread="one")
+    assert not lost(session.events), "it has a host to look at"
     give(session.work, capture(LOG))
+    assert not lost(session.events)
+    cut = [one for one in session.events if not isinstance(one, ToolFinished)]
+    assert lost(cut), "killed before it was stored"
     await session.close()
     resumed = again(tmp_path, story, "one")
     await run(resumed)
@@ -182,7 +186,7 @@ def test_a_log_alone_is_judged_and_what_cannot_be_known_is_said(tmp_path: Path) 
         (["-", "why did it die"], b"", "no log comes on standard input"),
         (["-", "why did it die"], None, "no log comes on standard input"),
         (["-", "why", "--mode", "apply"], LOG, "mode apply needs a host"),
-        (["-"], LOG, "say what is wrong"),
+        (["-"], LOG, 'say what is wrong; for example: leadline ask - "why did it die" < FILE'),
     ],
 )
 def test_what_cannot_be_asked_is_told_in_one_line(

@@ -146,7 +146,7 @@ def read(path: Path) -> Past:
             continue
         try:
             state = _next(past, state, json.loads(line))
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
             past.problems.append(f"{path}:{number}: the line is damaged; the next whole state counts again")
             state = None
     past.whole = state is not None and data.endswith(b"\n")
@@ -230,7 +230,7 @@ def _mark_seen(path: Path, at: datetime) -> None:
 
 
 def _append(path: Path, data: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
 

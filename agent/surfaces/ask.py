@@ -17,7 +17,7 @@ from agent import threads
 from agent.config import Settings
 from agent.errors import ExitCode, LeadlineError, UsageError
 from agent.events import ApprovalAsked, Ended, Failed, Live, SystemNote
-from agent.given_log import give
+from agent.given_log import give, lost
 from agent.models.select import PLAYBOOK, model_of
 from agent.state import Change, Conclusion
 from agent.surfaces.approving import decide, refuse_unattended
@@ -148,7 +148,10 @@ def _given(options: AskOptions) -> Log | None:
                 f"{options.host!r} is no host; the host comes first",
                 do=f'for example: leadline ask local "{options.host}"',
             )
-        raise UsageError("say what is wrong", do='for example: leadline ask HOST "decode is slow: 24 tok/s"')
+        example = (
+            '- "why did it die" < FILE' if options.host == NO_HOST else 'HOST "decode is slow: 24 tok/s"'
+        )
+        raise UsageError("say what is wrong", do=f"for example: leadline ask {example}")
     alone = options.host == NO_HOST
     if alone and options.mode != "read-only":
         raise UsageError(f"mode {options.mode} needs a host", do="name one in place of the -")
@@ -196,7 +199,11 @@ async def _open(options: AskOptions, settings: Settings, stack: AsyncExitStack) 
         return start(options, settings, {}, options.symptom)
     hosts = await open_hosts(options, settings, stack, _progress(options))
     if options.resume is not None:
-        return resume(options.resume, settings, hosts)
+        session = resume(options.resume, settings, hosts)
+        if lost(session.events):
+            await session.close()
+            raise UsageError("it ended before its log was stored", do="ask again, with the log")
+        return session
     return start(options, settings, hosts, options.symptom)
 
 

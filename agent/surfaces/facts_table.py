@@ -52,7 +52,7 @@ def told(looks: Sequence[Seen]) -> str:
     """Return the table, what differs between the hosts, and what changed on each since it was looked at."""
     text = table(HEAD, [row for seen in looks for row in rows_of(seen)])
     text += "".join(
-        f"\n{seen.host}: not reached: {printable(seen.problem)}\n" for seen in looks if seen.problem
+        printable(f"\n{seen.host}: not reached: {seen.problem}\n") for seen in looks if seen.problem
     )
     reached = {seen.host: seen.flat for seen in looks if not seen.problem}
     if len(reached) > 1:
@@ -60,7 +60,7 @@ def told(looks: Sequence[Seen]) -> str:
     for seen in looks:
         text += _changes(seen)
         damaged = seen.view.get("history_problems") or []
-        text += "".join(f"\n{seen.host}: history: {printable(said)}\n" for said in damaged)
+        text += "".join(printable(f"\n{seen.host}: history: {said}\n") for said in damaged)
     return text
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from agent import threads
 from agent.config import load_settings
-from agent.errors import UsageError
+from agent.errors import TranscriptError, UsageError
 from agent.events import Event, event_adapter
 from agent.forking import outputs_of
 from agent.own_secrets import redactor
@@ -60,6 +60,8 @@ def masked_events(folder: Path, redact: Redactor) -> list[Event]:
 def archive(folder: Path, redact: Redactor, *, zipped: bool) -> bytes:
     """Return the case, its transcript and the outputs that it names, as one archive."""
     events = masked_events(folder, redact)
+    if not events:
+        raise TranscriptError(f"{folder / 'transcript.jsonl'} is empty", do="nothing can be given away")
     moment = int(events[-1].at.timestamp())
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz" if zipped else "w") as tar:
@@ -79,7 +81,7 @@ def _members(folder: Path, events: list[Event], redact: Redactor) -> Iterator[tu
     masked = {}
     for digest in sorted(outputs_of(events)):
         path = folder / "artifacts" / digest
-        if not path.is_file():
+        if path.is_symlink() or not path.is_file():
             continue
         data = redact(path.read_bytes())
         if (now := hashlib.sha256(data).hexdigest()) != digest:
