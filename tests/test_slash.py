@@ -105,7 +105,7 @@ async def test_the_built_in_method_keeps_its_results_and_its_place(session: Sess
 
 async def test_model_shows_and_chooses_for_the_next_turn(session: Session) -> None:
     assert "scripted took 5 turns" in text(session, "/model")
-    assert "needs an endpoint" in text(session, "/model other")
+    assert "needs an endpoint: /model other URL" in text(session, "/model other")
     reply = slash.answer(Desk(session.work.settings, session), "/model other http://127.0.0.1:9/v1")
     assert reply.text == "the next turn is taken by openai:other at http://127.0.0.1:9/v1"
     assert reply.then == ModelTaken() and session.work.model.name == "openai:other"

@@ -94,6 +94,9 @@ def _model(session: Session, argument: str) -> str | Reply:
         rows += [f"   {name} took {count} turns" for name, count in taken.items()]
         return "\n".join([*rows, "another one for the next turn: /model NAME [URL]"])
     name, _, url = argument.partition(" ")
+    held = work.settings
+    if not (url or held.base_url or held.api_key or name == PLAYBOOK or name in held.models):
+        return f"model {name} needs an endpoint: /model {name} URL, such as http://127.0.0.1:30000/v1"
     try:
         settings = choose(work, name, url.strip() or None)
     except LeadlineError as error:

@@ -127,7 +127,10 @@ def find(lab_id: str, settings: Settings) -> Lab:
     """Return the lab with this id, running or not; raise `LabGone` when there is none."""
     lab = Lab.read(_labs(settings) / lab_id) if lab_id.isalnum() else None
     if lab is None:
-        raise LabGone(f"no lab {lab_id!r}", do="leadline lab list")
+        raise LabGone(
+            f"no simulated host {lab_id!r}: each is given back after its investigation",
+            do="what was found stays: leadline sessions list; hosts that are up: leadline lab list",
+        )
     return lab
 
 
