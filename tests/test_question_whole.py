@@ -51,6 +51,14 @@ HALVES = [
     ("do gpu1 and gpu2 have the same drop-ins?", "drop-ins"),
     ("which host has more GPUs, gpu1 or gpu3?", "more"),
     ("is the unit file of gpu2 edited since Friday?", "friday"),
+    ("is gpu1 different from the other hosts?", "other"),
+    ("what differs on gpu1?", "gpu1"),
+    ("does --max-running-requests differ on gpu1?", "gpu1"),
+    ("how many hosts have idle GPUs?", "how-many-hosts"),
+    ("how many GPUs run models?", "run"),
+    ("which processes are running on gpu1?", "processes"),
+    ("which versions of packages are installed?", "packages"),
+    ("is sglang 0.5.11 up to date?", "date"),
     ("wie viele GPUs sind frei?", "frei"),
 ]
 
@@ -106,3 +114,11 @@ def test_everywhere_is_refuted_by_one_host() -> None:
     assert answer.summary.startswith("No: CUDA graph capture is off on gpu1")
     on = concluded("is graph capture enabled everywhere?", looks[1:], [], told[1:])
     assert on.summary.startswith("Yes: CUDA graph capture is on on gpu2")
+
+
+def test_what_is_busy_is_counted_by_load_that_is_told() -> None:
+    cards = [{"index": 0, "name": "x", "utilization": 97}, {"index": 1, "name": "x"}]
+    look = Look("gpu1", view("gpu1") | {"hardware": {"gpus": cards}})
+    answer = concluded("how many GPUs are busy?", [look], [])
+    assert answer.summary.startswith("1 of 2 GPUs are busy: utilization above 5 %")
+    assert "1 GPUs tell no load" in answer.summary

@@ -13,21 +13,21 @@ _COMMON: Final = (
     "|please|hi|hello|hey|thanks|thx|so|ok|quick|question|tell|show|list|name|give|count"
 )
 _RUNS: Final = "runs?|running|uses?|using|has|installed|set|sees?|seen"
-_ENGINE: Final = "engines?|process(es)?|services?|units?|instances?|inference"
+_ENGINE: Final = "engines?|services?|units?|instances?|inference"
 # Words of the past belong to questions about the past alone: whoever asks what was is not told what is.
 _PAST: Final = "was|were|did|had|been"
 _SETS: Final = "settings?|facts?|configs?|configuration"
 _DIFFER: Final = "differ\\w*|different|same|between|var(y|ies)"
 _OF_KIND: Final[Mapping[str, str]] = {
-    "versions": f"{_RUNS}|{_ENGINE}|{_DIFFER}|versions?|releases?|packages?|library",
+    "versions": f"{_RUNS}|{_ENGINE}|{_DIFFER}|versions?|releases?",
     "changes": f"{_ENGINE}|{_PAST}|{_SETS}|chang(e|es|ed)|new|different|happened|done|anything|something"
     "|things?|since|last|past|during|within|recently|lately",
     "compare": f"{_SETS}|{_DIFFER}|compared?|vs|versus|from|than|why|against|main|reasons?|cause",
-    "differ": f"{_SETS}|{_DIFFER}|unlike|from|other|another|compared?|anything|something|things?|one",
+    "differ": f"{_SETS}|{_DIFFER}|unlike|from|compared?|anything|something|things?|one",
     "feature": f"{_RUNS}|{_ENGINE}|off|on|enabled|disabled|active|inactive|switched|turned|missing|feature",
     "setting": f"{_RUNS}|{_ENGINE}|{_SETS}|{_DIFFER}|flags?|options?|values?|force|effective|effect"
-    "|configured|vs|versus|from|given|as|launch|launched|line|command",
-    "gpus": f"{_RUNS}|gpus?|cards?|idle|busy|free|used|kinds?|types?|models?",
+    "|configured|vs|versus|given|as|launch|launched|line|command",
+    "gpus": "use|seen|gpus?|cards?|idle|busy|free|used|kinds?|types?|models?",
     "dropins": f"{_RUNS}|{_ENGINE}|drop-?ins?|systemd|files?",
     "reload": f"{_ENGINE}|daemon-?reload|reload(ed)?|edited|needs?|needed|due|systemd|files?|since|read|must",
     "health": f"{_ENGINE}|healthy|unhealthy|health|down|up|alive|reachable|unreachable|respond\\w*"
@@ -45,6 +45,8 @@ def left_over(text: str, kind: str, used: Iterable[str]) -> tuple[str, ...]:
     """Return the words that neither a question's kind nor what was taken from it accounts for."""
     for part in sorted({one for one in used if one}, key=len, reverse=True):
         text = re.sub(rf"(?<![\w-]){re.escape(part)}(?:['’]s)?(?![\w-])", " ", text)
+    if kind == "gpus":  # The answer counts GPUs: hosts are not what may be counted.
+        text = re.sub(r"\bhow many (hosts|servers|machines|nodes|boxes)\b", "how-many-hosts", text)
     known = re.compile(f"{_COMMON}|{_OF_KIND.get(kind, '')}")
     words = [word.strip(".'’-") for word in _TOKEN.findall(text)]
     return tuple(dict.fromkeys(word for word in words if _SAYS.search(word) and not known.fullmatch(word)))

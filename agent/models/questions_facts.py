@@ -114,7 +114,7 @@ def _machine(view: View, what: str) -> tuple[str | None, Quote | None]:
 def gpus(query: Query, looks: Sequence[Look]) -> Answer:
     """Count GPUs, and those that do nothing at the moment of the look."""
     answer = Answer(["HOST", "GPUS", "IDLE", "BUSY", "POWER W"])
-    total = idle = 0
+    total = idle = busy = 0
     for look in looks:
         if look.error:
             continue
@@ -122,6 +122,7 @@ def gpus(query: Query, looks: Sequence[Look]) -> Answer:
         used = [row for row in cards if _load(row) is not None]
         still = [row for row in used if (_load(row) or 0) <= IDLE_PERCENT]
         total, idle = total + len(cards), idle + len(still)
+        busy += len(used) - len(still)
         kinds = ", ".join(dict.fromkeys(str(row.get("name")) for row in cards))
         power = sum(float(row.get("power_w") or 0) for row in cards)
         label = f"{len(cards)} x {kinds}" if cards else "none is seen"
@@ -133,10 +134,10 @@ def gpus(query: Query, looks: Sequence[Look]) -> Answer:
         if problems or not cards:
             answer.unknown.append(f"{look.host} ({problems[0] if problems else 'no nvidia-smi there'})")
     answer.missing(looks)
-    busy = total - idle
     many = {"idle": f"{idle} of {total} GPUs are idle", "busy": f"{busy} of {total} GPUs are busy"}
     said = many.get(query.wants, f"{total} GPUs are seen; {idle} of them are idle")
-    answer.said.append(f"{said}: utilization of at most {IDLE_PERCENT} % at the moment of the look.")
+    bound = "above" if query.wants == "busy" else "of at most"
+    answer.said.append(f"{said}: utilization {bound} {IDLE_PERCENT} % at the moment of the look.")
     answer.known = total > 0
     return answer
 

@@ -77,6 +77,9 @@ def parse(question: str, hosts: Sequence[str], now: datetime) -> Query:
         # Who did something is answered by "not known" whatever else is asked: no half of that can be wrong.
         used = [*lower, *_used(text, low, found, now)]
         unread = () if found.kind == "who" else left_over(low, found.kind, used)
+        if len(named) == 1 and (found.kind == "differ" or found.wants == "differ"):
+            # A host differs from others, and the question does not say from which.
+            return replace(about, unread=(*unread, lower[0]))
         if not unread:
             return found
         halves.append(unread)
