@@ -197,6 +197,14 @@ def test_what_cannot_be_asked_is_told_in_one_line(
     assert done.returncode == 2 and why in told and told.count("\n") == 1, told
 
 
+def test_streams_that_were_closed_before_the_start_are_empty_ones(tmp_path: Path) -> None:
+    script = f"{LEADLINE} chat local <&-; exec >&-; {LEADLINE} sessions list <&- 2>&-"
+    done = subprocess.run(
+        ["sh", "-c", script], env=environment(str(tmp_path)), capture_output=True, check=False, timeout=60
+    )
+    assert done.returncode == 0 and b"Traceback" not in done.stderr, done.stderr
+
+
 def test_at_a_terminal_nothing_is_waited_for(tmp_path: Path) -> None:
     with typing([LEADLINE, "ask", "-", "why did it die"], environment(str(tmp_path))) as terminal:
         terminal.expect("no log comes on standard input; for example: journalctl")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import sys
 
 import agent
@@ -23,6 +24,7 @@ _PLACES = {errno.ENOENT, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG}
 
 def main() -> None:
     """Run the command line; exit with a code of ``docs/cli.md``."""
+    _fill_closed_streams()
     if sys.argv[1:] == ["--version"]:
         sys.stdout.write(f"leadline {agent.__version__}\n")
         return
@@ -44,6 +46,13 @@ def main() -> None:
         raise SystemExit(ExitCode.ERROR) from None
     except _disk_errors() as error:
         _fail(_disk_line(error), ExitCode.ERROR)
+
+
+def _fill_closed_streams() -> None:
+    """Put nothing in place of a standard stream that was closed before the start, as by ``<&-``."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
 
 
 def _disk_errors() -> tuple[type[Exception], ...]:
