@@ -80,7 +80,9 @@ def check_project(model: type[BaseModel], files: Sequence[ConfigFile]) -> None:
 
 
 def _trusted(project: ConfigFile, files: Sequence[ConfigFile]) -> bool:
-    here = project.path.resolve().parent
+    here = project.path.parent.resolve()
+    if project.path.resolve().parent != here:  # a link to what was trusted elsewhere
+        return False
     named = [
         name for file in files if file is not project for name in _names(file.data.get("trusted_projects"))
     ]
@@ -123,7 +125,7 @@ def _refused(project: ConfigFile, location: Location) -> str:
 
 def _instead(project: ConfigFile, files: Sequence[ConfigFile]) -> str:
     own = next((str(file.path) for file in files if file.rank == "person"), "your own settings file")
-    here = project.path.resolve().parent
+    here = project.path.parent.resolve()
     return f'write it in {own}, or trust this folder there: trusted_projects = ["{here}"]'
 
 

@@ -81,6 +81,16 @@ def test_what_never_ends_is_not_read(folder: SettingsFolder) -> None:
         load_settings()
 
 
+def test_a_link_into_a_trusted_folder_is_not_trusted(folder: SettingsFolder) -> None:
+    trusted = folder.root / "trusted"
+    trusted.mkdir()
+    (trusted / "some.toml").write_text('base_url = "http://elsewhere.example/v1"\n')
+    folder.person.write_text(f'trusted_projects = ["{trusted}"]\n')
+    folder.project.symlink_to(trusted / "some.toml")
+    with pytest.raises(UsageError, match="not for a project to say"):
+        load_settings()
+
+
 def test_a_project_may_tighten_and_choose_what_harms_nobody(folder: SettingsFolder) -> None:
     settings = folder.load(
         person="max_turns = 30\n[tools]\nallow_load = true\n",
