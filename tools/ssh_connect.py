@@ -158,7 +158,10 @@ def _resolve(target: HostTarget, settings: HostSettings) -> _Place:
         )
     except (OSError, ValueError) as error:
         raise ConnectError(
-            target.name, "auth", f"the key, known_hosts or ssh_config cannot be used ({error})", do="mend it"
+            target.name,
+            "auth",
+            f"the key, known_hosts or ssh_config cannot be used ({error})",
+            do="see that the file can be read; `leadline hosts show` tells which key the settings name",
         ) from error
     return _Place(target.name, options, files, known, pinned=bool(target.host_keys))
 
