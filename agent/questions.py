@@ -21,7 +21,11 @@ _TROUBLE: Final = re.compile(
 _OF_HOSTS: Final = re.compile(
     r"\b(changed?|changes|which (hosts?|servers?|machines?|nodes?|gpus?|engines?)|any ?where"
     r"|any (host|server)|(all|every|each) (hosts?|servers?)|version|differ\w*|compare|how many)\b"
-    r"|\bon \S+ (\w+ )?(than|as|and|or) (on )?\S+",
+    r"|\bon \S+ (than|as|and|or|\w+er than) (on )?\S+"
+    # Two hosts, by names that end in a number: no layout (PP8), kind of number (FP8), card or release.
+    r"|\b{host} (\w+ ){{0,3}}than (on )?{host}".format(
+        host=r"(?!(?:[pted]p|v|fp|bf|int|[habl]|rtx)-?\d)[a-z]+-?\d+\b"
+    ),
     re.IGNORECASE,
 )
 _SENTENCE: Final = re.compile(r"[.!?](\s|$)|\n")

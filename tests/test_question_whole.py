@@ -59,6 +59,8 @@ HALVES = [
     ("which processes are running on gpu1?", "processes"),
     ("which versions of packages are installed?", "packages"),
     ("is sglang 0.5.11 up to date?", "date"),
+    ("is decode on gpu2 slower than on gpu1?", "slower"),
+    ("is gpu2 faster than gpu1?", "faster"),
     ("wie viele GPUs sind frei?", "frei"),
 ]
 
@@ -86,6 +88,7 @@ def test_a_word_that_is_not_understood_keeps_a_question_from_being_answered(ques
         ("how many hosts run llama.cpp?", "engines"),
         ("what is --max-running-requests set to on gpu1?", "setting"),
         ("what is max_running_requests on gpu1 vs gpu2?", "setting"),
+        ("why is gpu2 so much slower than gpu1?", "compare"),
         ("are gpu1 and gpu2 the same?", "differ"),
         ("does the unit on gpu2 need a reload?", "reload"),
     ],
@@ -93,6 +96,34 @@ def test_a_word_that_is_not_understood_keeps_a_question_from_being_answered(ques
 def test_a_question_that_is_understood_whole_is_answered(question: str, kind: str) -> None:
     query = parse(question, HOSTS, NOW)
     assert (query.kind, query.unread) == (kind, ())
+
+
+@pytest.mark.parametrize(
+    "symptom",
+    [
+        "why is PP8 slower than TP8?",
+        "is fp8 faster than bf16?",
+        "is decode on gpu1 slow and stuck?",
+        "why is decode slower than on h100?",
+    ],
+)
+def test_what_compares_no_hosts_stays_a_symptom(symptom: str) -> None:
+    assert not is_question(symptom)
+    assert is_question("why is gpu2 so much slower than gpu1?")
+
+
+def test_why_without_a_phase_says_what_it_does_not_know() -> None:
+    looks = [Look("gpu1", view("gpu1")), Look("gpu2", view("gpu2", disable_cuda_graph="true"))]
+    told = [{"host": look.host, "engines": []} for look in looks]
+    answer = concluded("why is gpu2 slower than gpu1?", looks, [], told)
+    assert "neither prefill nor decode was named" in answer.summary
+
+
+def test_a_moment_that_is_none_takes_no_host_down() -> None:
+    look = Look("gpu1", view("gpu1"))
+    answer = concluded("what changed since 2026-13-45?", [look], [], [{"error": "since: write 30m"}])
+    assert answer.outcome == "not_known"
+    assert answer.table is not None and answer.table.rows == [["gpu1", "not told", "-", "-", "-"]]
 
 
 def test_the_answer_names_the_words_and_the_kinds_that_are_known() -> None:

@@ -36,7 +36,7 @@ def changes(query: Query, looks: Sequence[Look], pasts: Mapping[str, View]) -> A
         past = pasts.get(look.host) or {"error": look.error or "its history was not told"}
         if past.get("error"):
             answer.unknown.append(f"{look.host} ({short(str(past['error']))})")
-            answer.row(look.host, "not reached", "-", "-", "-")
+            answer.row(look.host, "not reached" if look.error else "not told", "-", "-", "-")
         else:
             if "changes" in past:
                 _compared(answer, look.host, past)
@@ -210,6 +210,8 @@ def _sum_up(answer: Answer, query: Query, ranked: Sequence[str]) -> None:
     unique = list(dict.fromkeys(ranked))
     if not query.phase:
         answer.said.append(f"{len(answer.cells)} facts differ between {first} and {second}.")
+        if query.wants == "why":
+            answer.said.append("Which of them matters is not known: neither prefill nor decode was named.")
         answer.known = True
         return
     if unique:

@@ -22,7 +22,7 @@ _OF_KIND: Final[Mapping[str, str]] = {
     "versions": f"{_RUNS}|{_ENGINE}|{_DIFFER}|versions?|releases?",
     "changes": f"{_ENGINE}|{_PAST}|{_SETS}|chang(e|es|ed)|new|different|happened|done|anything|something"
     "|things?|since|last|past|during|within|recently|lately",
-    "compare": f"{_SETS}|{_DIFFER}|compared?|vs|versus|from|than|why|against|main|reasons?|cause",
+    "compare": f"{_SETS}|{_DIFFER}|compared?|vs|versus|from|than|why|against|main|reasons?|cause|much",
     "differ": f"{_SETS}|{_DIFFER}|unlike|from|compared?|anything|something|things?|one",
     "feature": f"{_RUNS}|{_ENGINE}|off|on|enabled|disabled|active|inactive|switched|turned|missing|feature",
     "setting": f"{_RUNS}|{_ENGINE}|{_SETS}|{_DIFFER}|flags?|options?|values?|force|effective|effect"

@@ -98,8 +98,10 @@ def _used(text: str, low: str, query: Query, now: datetime) -> list[str]:
         patterns += [rf"(?<!\w){words}(?!\w)" for op, words in _OPS if op == query.op]
     if query.feature is not None:
         patterns.append(rf"\b(?:{query.feature.words})\b")
-    if query.kind == "compare" and query.phase:
-        patterns += [rf"\b{query.phase}\w*", r"\b(?:slow|fast)\w*"]
+    if query.kind == "compare":
+        patterns += [rf"\b{query.phase}\w*"] if query.phase else []
+        # Why is answered by what differs; whether it is so would have to be measured.
+        patterns += [r"\b(?:slow|fast)\w*"] if low.startswith("why ") else []
     found = [hit[0] for hit in (re.search(one, low) for one in patterns) if hit]
     if query.kind in ("setting", "variable"):
         pattern = _VARIABLE if query.kind == "variable" else _FLAG
@@ -162,7 +164,8 @@ def _compare(text: str, low: str, about: Query, named: Sequence[str], now: datet
         return None
     order = tuple(sorted(named, key=lambda host: low.index(host.lower())))
     phase = next((phase for phase in _PHASES if re.search(rf"\b{phase}", low)), None)
-    return _as(about, kind="compare", hosts=order, phase=phase)
+    wants = "why" if re.search(r"\b(slow|fast)", low) else ""
+    return _as(about, kind="compare", hosts=order, phase=phase, wants=wants)
 
 
 def _versions(text: str, low: str, about: Query, named: Sequence[str], now: datetime) -> Query | None:
