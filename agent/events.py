@@ -79,6 +79,7 @@ class Started(EventBase):
         default=None, description="Who asked for it from elsewhere; null: the user at the terminal."
     )
     question: bool = Field(default=False, description="The symptom is a question about the hosts.")
+    log: bool = Field(default=False, description="A log was given along, which is stored next.")
 
 
 class Resumed(EventBase):

@@ -70,12 +70,16 @@ def give(work: Investigation, log: Capture, why_cut: str = "") -> ArtifactRef:
 
 
 def lost(events: Sequence[Event]) -> bool:
-    """Tell whether a thread that was killed had a log which it does not hold: its bytes came once."""
+    """Tell whether a thread that was killed had a log which it does not hold: its bytes came once.
+
+    Its first line says that one is given. Of one written before that was said, the turn that gives it tells,
+    or that there is no host.
+    """
     if any(isinstance(one, ToolFinished) and one.tool_call_id == CALL_ID for one in events):
         return False
     asked = [call.id for one in events if isinstance(one, TurnTaken) for call in one.tool_calls]
     begun = next((one for one in events if isinstance(one, Started)), None)
-    return CALL_ID in asked or (begun is not None and not begun.hosts)
+    return CALL_ID in asked or (begun is not None and (begun.log or not begun.hosts))
 
 
 def repeat(work: Investigation, events: Sequence[Event]) -> list[ArtifactRef]:

@@ -28,6 +28,7 @@ from agent.events import (
     UndoAsked,
     UserMessage,
 )
+from agent.given_log import lost
 from agent.investigation import Investigation
 from agent.looks import history_of
 from agent.messages import Messages
@@ -83,12 +84,13 @@ class Session:
         recorded_outputs: ArtifactStore | None = None,
         requester: Person | None = None,
         notes: Sequence[str] = (),
+        log: bool = False,
     ) -> Session:
         """Open a new thread; nothing runs before `ask`. A surface that is no terminal names a ``requester``.
 
         ``notes`` is what the program tells the model before its first turn, and the record keeps. With
         ``recorded_outputs`` it is a replay, whose folder goes when it ends: raw outputs are read from there,
-        and nothing waits for the disk.
+        and nothing waits for the disk. ``log`` says that one is given next (`given_log.give`).
         """
         question = is_question(symptom)
         tools = tools if tools is not None else default_tools(settings, question=question)
@@ -105,6 +107,7 @@ class Session:
             prompts=digests(tools, question=question),
             requester=requester,
             question=question,
+            log=log,
         )
         session = cls._open(settings, folder, model, hosts, tools, redact, ports, event, recorded_outputs)
         for text in notes:
@@ -149,6 +152,10 @@ class Session:
             undo.callback(os.close, lock)
             transcript = Transcript(folder / "transcript.jsonl", redact, lasting=lasting)
             undo.callback(transcript.close)
+            if lost(transcript.events):
+                raise UsageError(
+                    f"{folder.name} ended before its log was stored", do="ask again, with the log"
+                )
             transcript.append(event, durable=True)
             started = transcript.events[0]
             assert isinstance(started, Started)  # the reader accepts nothing else first

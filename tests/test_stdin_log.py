@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -12,15 +13,28 @@ from typing import Any
 
 import pytest
 
+from agent.errors import UsageError
 from agent.events import ConclusionChecked, Event, ToolFinished
 from agent.given_log import give, lost
 from agent.models.replay import Recording
 from agent.models.telling import given, telling_lines
 from agent.replay import replay
+from agent.session import Session
 from agent.surfaces import stdin_log
 from agent.surfaces.stdin_log import read_log
 from agent.transcript import check_order, read_events
-from tests.scripted_parts import STORY, TOOLS, again, begin, call, make_settings, run, turn
+from tests.scripted_parts import (
+    STORY,
+    TOOLS,
+    LocalHost,
+    ScriptedModel,
+    again,
+    begin,
+    call,
+    make_settings,
+    run,
+    turn,
+)
 from tests.terminal_fixtures import environment, typing
 from tools.contract import Capture
 
@@ -147,6 +161,25 @@ async def test_a_killed_thread_comes_back_with_its_log_and_a_recording_repeats_i
         Recording.load(resumed.folder / "transcript.jsonl"), make_settings(tmp_path / "again"), TOOLS
     )
     assert report.same, report.differences
+
+
+def test_a_thread_killed_before_its_log_was_stored_is_not_gone_on_with(tmp_path: Path) -> None:
+    model, hosts = ScriptedModel(STORY), {"local": LocalHost("local")}
+    settings = make_settings(tmp_path)
+    session = Session.start(settings, model, hosts, "slow", thread="one", tools=TOOLS, log=True)
+    asyncio.run(session.close())
+    with pytest.raises(UsageError, match="one ended before its log was stored; ask again, with the log"):
+        again(tmp_path, STORY, "one")
+    for command in ("ask", "chat"):
+        done = subprocess.run(
+            [LEADLINE, command, "local", "--resume", "one"],
+            env=environment(str(tmp_path)),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            timeout=60,
+        )
+        assert done.returncode == 2 and b"ended before its log was stored" in done.stderr, done.stderr
 
 
 def test_the_telling_lines_of_a_log_are_quoted() -> None:

@@ -17,7 +17,7 @@ from agent import threads
 from agent.config import Settings
 from agent.errors import ExitCode, LeadlineError, UsageError
 from agent.events import ApprovalAsked, Ended, Failed, Live, SystemNote
-from agent.given_log import give, lost
+from agent.given_log import give
 from agent.models.select import PLAYBOOK, model_of
 from agent.state import Change, Conclusion
 from agent.surfaces.approving import decide, refuse_unattended
@@ -80,7 +80,7 @@ class Asking:
             )
         _check_approve(options, settings)
         async with AsyncExitStack() as stack:
-            session = self.session = await _open(options, settings, stack)
+            session = self.session = await _open(options, settings, stack, log=log is not None)
             stack.push_async_callback(session.close)
             _handle_signals(session)
             if log is not None:
@@ -192,19 +192,15 @@ def _check_approve(options: AskOptions, settings: Settings) -> None:
         raise UsageError(f"--approve has no meaning in mode {options.mode}", do="add --mode apply")
 
 
-async def _open(options: AskOptions, settings: Settings, stack: AsyncExitStack) -> Session:
+async def _open(options: AskOptions, settings: Settings, stack: AsyncExitStack, *, log: bool) -> Session:
     # The model is chosen first: a wrong one is told before a host is started or reached.
     model_of(settings)
     if options.host == NO_HOST and options.resume is None:
-        return start(options, settings, {}, options.symptom)
+        return start(options, settings, {}, options.symptom, log=log)
     hosts = await open_hosts(options, settings, stack, _progress(options))
     if options.resume is not None:
-        session = resume(options.resume, settings, hosts)
-        if lost(session.events):
-            await session.close()
-            raise UsageError("it ended before its log was stored", do="ask again, with the log")
-        return session
-    return start(options, settings, hosts, options.symptom)
+        return resume(options.resume, settings, hosts)
+    return start(options, settings, hosts, options.symptom, log=log)
 
 
 def _progress(options: AskOptions) -> Callable[[str], None]:

@@ -79,6 +79,8 @@ def start(
     hosts: Mapping[str, Host],
     symptom: str,
     model: Model | None = None,
+    *,
+    log: bool = False,
 ) -> Session:
     """Open a new session; a host that was started for it is noted in its folder."""
     from agent.session import Session
@@ -93,6 +95,7 @@ def start(
             options.mode,
             scenario=scenario_of(list(hosts), settings),
             notes=_notes(settings, hosts, symptom),
+            log=log,
         )
     except BaseException:
         for name in fresh:
