@@ -16,6 +16,7 @@ from agent.surfaces.ask import answer_of
 from agent.surfaces.deciding import Deciding, Left
 from agent.surfaces.doing import Doing
 from agent.surfaces.input_line import Closed, Interrupted, Later, Lines
+from agent.surfaces.pastes import shortened
 from agent.surfaces.records import write_case
 from agent.surfaces.screen import Screen
 from agent.surfaces.status import State
@@ -159,7 +160,7 @@ class Conversation:
             await self._command(text, idle=True)
             return
         if self._screen.typed:
-            self._screen.say(f"> {printable(text)}", "bold")
+            self._screen.say(f"> {printable(shortened(text))}", "bold")
         if self.session is None:
             try:
                 self.session = await self._begin(text)
@@ -259,7 +260,7 @@ class Conversation:
                 self._interrupt(session)
             except Later as set_aside:
                 self._queued.append(set_aside.text)
-                self._screen.note(f"kept for after the answer: {printable(set_aside.text)}")
+                self._screen.note(f"kept for after the answer: {printable(shortened(set_aside.text))}")
             except Closed:
                 # At SIGTERM the line is closed as well, and the step that runs is let end.
                 if not self._leaving:
@@ -284,7 +285,7 @@ class Conversation:
             await self._command(text)
             return
         if text:
-            self._screen.say(f"> {printable(text)}", "bold")
+            self._screen.say(f"> {printable(shortened(text))}", "bold")
             if self._hears:
                 session.steer(text)
                 return
@@ -320,7 +321,8 @@ class Conversation:
     def _recap(self, session: Session) -> None:
         started = session.events[0]
         assert started.type == "started"
-        self._screen.note(f"{started.thread} on {', '.join(started.hosts)}: {printable(started.symptom)}")
+        symptom = printable(shortened(started.symptom))
+        self._screen.note(f"{started.thread} on {', '.join(started.hosts)}: {symptom}")
         ends = [event for event in session.events if isinstance(event, Ended)]
         if ends:
             self._screen.say(answer_of(session, ends[-1], []).rstrip())

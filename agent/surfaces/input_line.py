@@ -22,6 +22,7 @@ from prompt_toolkit.input.typeahead import clear_typeahead
 from prompt_toolkit.utils import is_dumb_terminal
 
 from agent.surfaces.keys import STYLE, Commands, Complete, bindings, editing
+from agent.surfaces.pastes import Pastes
 
 REFRESH_S = 0.5
 """How often seconds and bars below the text are drawn anew."""
@@ -105,6 +106,7 @@ class TypedLines:
         self._tail = tail
         self._status = status
         self._draft = ""
+        self._pastes = Pastes()
         self._closed = False
         self._raw = ExitStack()
         self._in_raw = False
@@ -122,12 +124,12 @@ class TypedLines:
             history=_History(history),
             completer=Commands(complete),
             complete_while_typing=False,
-            key_bindings=bindings(self._later, self._edit),
+            key_bindings=bindings(self._later, self._edit, self._pastes.fold),
             prompt_continuation="  ",
             **common,
         )
         self._decisions: PromptSession[str] = PromptSession(
-            history=DummyHistory(), key_bindings=editing(self._edit), **common
+            history=DummyHistory(), key_bindings=editing(self._edit, self._pastes.fold), **common
         )
         self.takes_later = False
         """Tab sets a message aside until the work has come to its end."""
@@ -154,7 +156,7 @@ class TypedLines:
         text = self._messages.default_buffer.text.strip()
         if text and self.takes_later and not app.is_done:
             self._messages.default_buffer.reset()
-            app.exit(exception=Later(text))
+            app.exit(exception=Later(self._pastes.unfold(text)))
 
     def _toolbar(self) -> StyleAndTextTuples:
         return self._status(get_app().output.get_size().columns)
@@ -184,7 +186,8 @@ class TypedLines:
 
         try:
             # At an error in the loop the library would ask for Enter: for ever, where the terminal is gone.
-            return await session.prompt_async(message, default=draft, set_exception_handler=False)
+            line = await session.prompt_async(message, default=draft, set_exception_handler=False)
+            return self._pastes.unfold(line)
         except Interrupted as error:
             error.text = session.default_buffer.text
             raise
@@ -193,7 +196,7 @@ class TypedLines:
             raise Closed from error
         except asyncio.CancelledError:
             if self._entered is not None:
-                return self._entered
+                return self._pastes.unfold(self._entered)
             if not decision:
                 self._draft = session.default_buffer.text
             raise

@@ -8,6 +8,7 @@ from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
 from prompt_toolkit.styles import Style
 
 Complete = Callable[[str], Iterable[tuple[str, str]]]
@@ -41,9 +42,9 @@ class Commands(Completer):
             yield Completion(word, start_position=-len(last), display_meta=told)
 
 
-def bindings(later: Callable[[], None], edit: Callable[[], None]) -> KeyBindings:
+def bindings(later: Callable[[], None], edit: Callable[[], None], fold: Callable[[str], str]) -> KeyBindings:
     """Return the keys: a further line, the editor, Tab for completion or for later."""
-    keys = editing(edit)
+    keys = editing(edit, fold)
 
     @keys.add("c-j")
     @keys.add("escape", "enter")
@@ -60,9 +61,13 @@ def bindings(later: Callable[[], None], edit: Callable[[], None]) -> KeyBindings
     return keys
 
 
-def editing(edit: Callable[[], None]) -> KeyBindings:
-    """Return the key that opens what is typed in the person's editor, in every mode."""
+def editing(edit: Callable[[], None], fold: Callable[[str], str]) -> KeyBindings:
+    """Return what goes in every mode: the key that opens the person's editor, and how a paste is taken."""
     keys = KeyBindings()
+
+    @keys.add(Keys.BracketedPaste)
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.insert_text(fold(event.data.replace("\r\n", "\n").replace("\r", "\n")))
 
     @keys.add("c-x", "c-e")
     def _(event: KeyPressEvent) -> None:

@@ -1,0 +1,57 @@
+"""Long pastes: named in the input line, said whole, and bounded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent.surfaces.pastes import FOLDED, MOST, Pastes, shortened
+from tests.terminal_fixtures import CTRL_D, environment, typing
+from tests.test_chat import SYMPTOM, program, said
+
+
+def test_a_long_paste_has_a_name_and_is_said_whole() -> None:
+    pastes = Pastes()
+    one, other = "a" * FOLDED, "b" * FOLDED
+    assert pastes.fold("short") == "short"
+    line = f"see {pastes.fold(one)} and {pastes.fold(other)} and {pastes.fold(one)}"
+    name = f"[pasted {FOLDED:,} characters"
+    assert line == f"see {name}] and {name}, 2] and {name}]"
+    assert pastes.unfold(line) == f"see {one} and {other} and {one}"
+    assert pastes.unfold("[pasted 3 characters] by hand") == "[pasted 3 characters] by hand"
+
+
+def test_a_name_inside_of_a_paste_stays_what_it_is() -> None:
+    pastes = Pastes()
+    quoting = pastes.fold("x" * FOLDED) * 1_000
+    assert pastes.unfold(pastes.fold(quoting)) == quoting
+
+
+def test_a_paste_that_is_too_long_is_refused_with_a_word(capsys: pytest.CaptureFixture[str]) -> None:
+    assert Pastes().fold("x" * (MOST + 1)) == ""
+    told = capsys.readouterr().err
+    assert "the paste of 200,001 characters is left out" in told and told.count("\n") == 1
+
+
+def test_what_is_shown_again_of_a_long_text_is_its_beginning() -> None:
+    assert shortened("short") == "short"
+    assert shortened("x" * FOLDED) == "x" * 400 + " ... [16,000 characters]"
+
+
+def test_pastes_into_a_chat(tmp_path: Path) -> None:
+    log = "line of a log\n" * 10_000
+    with typing(program(tmp_path, "quick"), environment(str(tmp_path))) as terminal:
+        terminal.expect("what is wrong>")
+        terminal.type(SYMPTOM)
+        terminal.expect("ask on>", 60)
+        terminal.type(f"\x1b[200~{'y' * 1_024_000}\x1b[201~", enter=False)
+        terminal.expect("the paste of 1,024,000 characters is left out")
+        terminal.type(f"\x1b[200~{log}\x1b[201~", enter=False)
+        terminal.expect("[pasted 140,000 characters]")
+        terminal.type(" what is this?")
+        terminal.expect("reads it.", 60)
+        terminal.type(CTRL_D, enter=False)
+        assert terminal.ends() == 0
+    assert said(tmp_path) == [f"{log} what is this?"]
+    assert len(terminal.raw) < len(log), "it was not drawn"
