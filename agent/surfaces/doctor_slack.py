@@ -20,7 +20,8 @@ _INSTALL = "pip install 'leadline[slack]'"
 async def check_slack(settings: Settings) -> list[Check]:
     """Return what is to be said of the bot; nothing is asked of Slack where it is not configured."""
     slack = settings.slack
-    if slack.bot_token is None and slack.app_token is None and not slack.teams:
+    said = "slack" in settings.model_fields_set
+    if not said and slack.bot_token is None and slack.app_token is None and not slack.teams:
         return [skipped("slack", "not configured")]
     if slack.bot_token is None:
         return [broken("slack", "there is no bot token", "set SLACK_BOT_TOKEN (xoxb-...)")]
