@@ -49,7 +49,7 @@ def _refuse(lost: dict[str, list[Standing]]) -> None:
         return
     undoable = all(one.undoable for found in lost.values() for one in found)
     first = "take it back first" if undoable else "go on with it first (--resume)"
-    raise UsageError(printable("; ".join(rows)), do=f"{first}, or add --force")
+    raise UsageError(printable("; ".join(rows)), do=f"{first}, or add --force, as where the host is gone")
 
 
 def _delete(settings: Settings, name: str, folder: Path, lost: Sequence[Standing]) -> None:
