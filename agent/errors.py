@@ -60,3 +60,7 @@ class BudgetSpent(LeadlineError):
 
 class TranscriptError(LeadlineError):
     """Report a transcript that cannot be read: file, line and field."""
+
+
+class ThreadGone(TranscriptError):
+    """Report that the files of a thread were removed while it was at work: it cannot be gone on with."""

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
-from agent.errors import TranscriptError, UsageError
+from agent.errors import ThreadGone, TranscriptError, UsageError
 from agent.events import (
     SCHEMA_VERSION,
     BudgetUsed,
@@ -101,6 +101,8 @@ class Transcript:
     def _write(self, lines: bytearray, *, durable: bool) -> None:
         """Write lines whole or not at all: after half of one, none that follows could be read."""
         size = os.fstat(self._descriptor).st_size
+        if self._lasting:
+            self._still_there()
         try:
             _write_all(self._descriptor, lines)
             if durable:
@@ -111,6 +113,18 @@ class Transcript:
             raise TranscriptError(
                 f"cannot write {self.path}: {error.strerror}", do="make room there, then resume the thread"
             ) from error
+
+    def _still_there(self) -> None:
+        """Raise `ThreadGone` when the file has lost its name: what is written then is gone with it."""
+        try:
+            there = os.path.samestat(self.path.stat(), os.fstat(self._descriptor))
+        except OSError:
+            there = False
+        if not there:
+            raise ThreadGone(
+                f"{self.path} was removed while its thread was at work; nothing more is recorded",
+                do="ask again; leave the folders of threads to `leadline sessions rm`",
+            )
 
     def sync(self) -> None:
         """Wait until everything written is on the disk."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent import threads
 from agent.config import Settings
-from agent.errors import ExitCode, LeadlineError, UsageError
+from agent.errors import ExitCode, LeadlineError, ThreadGone, UsageError
 from agent.events import ApprovalAsked, Ended, Failed, Live, SystemNote
 from agent.given_log import give
 from agent.models.select import PLAYBOOK, model_of
@@ -112,7 +112,7 @@ class Asking:
                     show(event)
         except LeadlineError as error:
             failed.clear()
-            error.args = (f"{error}; nothing gathered is lost, {_go_on(options, session)}",)
+            error.args = (_told(error, options, session),)
             raise
         except asyncio.CancelledError:
             sys.stderr.write(f"\ninterrupted; what was gathered is kept; {_go_on(options, session)}\n")
@@ -267,6 +267,13 @@ def _stopped(
     if options.output != "text":
         print_result(result_of(session, code, files, stopped=how, why=why))
     return code
+
+
+def _told(error: LeadlineError, options: AskOptions, session: Session) -> str:
+    """Return what is said of an error: what was gathered is kept, unless that is what went."""
+    if isinstance(error, ThreadGone):
+        return str(error)
+    return f"{error}; nothing gathered is lost, {_go_on(options, session)}"
 
 
 def _go_on(options: AskOptions, session: Session) -> str:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from agent.approvals import ApprovalRefused
-from agent.errors import ExitCode, LeadlineError
+from agent.errors import ExitCode, LeadlineError, ThreadGone
 from agent.events import Ended, Failed, Live, Started
 from agent.questions import is_question
 from agent.surfaces import slash
@@ -220,6 +220,8 @@ class Conversation:
         except ApprovalRefused as error:
             self._screen.note(printable(str(error)), "yellow")
             return await self._watch(session, session.ask(None))
+        except ThreadGone:
+            raise  # there is nothing left to talk over
         except LeadlineError as error:
             if not isinstance(session.events[-1], Failed):
                 self._screen.note(printable(str(error)), "red")

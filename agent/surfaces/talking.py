@@ -154,6 +154,8 @@ async def _leave(
     if session is None:
         return
     await session.close()
+    if not (session.folder / "transcript.jsonl").is_file():
+        return  # it was removed meanwhile, which is told as the error that it is
     if not talk.finished:
         screen.note(f"left unfinished; go on with: {_again(session, options)}")
         return
