@@ -1,14 +1,15 @@
-"""Long pastes: named in the input line, said whole, and bounded."""
+"""Long pastes, named in the input line, said whole and bounded; and the way to the shell and back."""
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
 
 from agent.surfaces.pastes import FOLDED, MOST, Pastes, shortened
 from tests.terminal_fixtures import CTRL_D, environment, typing
-from tests.test_chat import SYMPTOM, program, said
+from tests.test_chat import SYMPTOM, events, program, said
 
 
 def test_a_long_paste_has_a_name_and_is_said_whole() -> None:
@@ -55,3 +56,38 @@ def test_pastes_into_a_chat(tmp_path: Path) -> None:
         assert terminal.ends() == 0
     assert said(tmp_path) == [f"{log} what is this?"]
     assert len(terminal.raw) < len(log), "it was not drawn"
+
+
+@pytest.mark.parametrize("shell", [["bash", "--norc", "--noprofile", "-i"], ["sh", "-i"]], ids=["bash", "sh"])
+def test_to_the_shell_and_back(tmp_path: Path, shell: list[str]) -> None:
+    with typing(shell, environment(str(tmp_path), PS1="shell> ", ENV="")) as terminal:
+        terminal.expect("shell>")
+        terminal.type(shlex.join(program(tmp_path, "quick")))
+        terminal.expect("what is wrong>")
+        terminal.type("slow:", enter=False)
+        terminal.expect("slow:")
+        terminal.type("\x1a", enter=False)
+        terminal.expect("Stopped")
+        terminal.expect("shell>")
+        terminal.type("echo $((40 + 2))")
+        terminal.expect("42")
+        terminal.type("fg")
+        terminal.expect("slow:")
+        terminal.type(" 24 tok/s")
+        terminal.expect("ask on>", 60)
+        terminal.type(CTRL_D, enter=False)
+        terminal.expect("shell>")
+        terminal.type("exit $?")
+        assert terminal.ends() == 0
+    (started, *_) = events(tmp_path)
+    assert started.type == "started" and started.symptom == SYMPTOM
+
+
+def test_without_a_shell_nothing_stops(tmp_path: Path) -> None:
+    with typing(program(tmp_path, "quick"), environment(str(tmp_path))) as terminal:
+        terminal.expect("what is wrong>")
+        terminal.type("\x1a", enter=False)
+        terminal.type(SYMPTOM)
+        terminal.expect("ask on>", 60)
+        terminal.type(CTRL_D, enter=False)
+        assert terminal.ends() == 0

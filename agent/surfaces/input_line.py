@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 import termios
 import threading
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from prompt_toolkit import PromptSession
-from prompt_toolkit.application import get_app
+from prompt_toolkit.application import get_app, run_in_terminal
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import DummyHistory, FileHistory
@@ -124,12 +125,14 @@ class TypedLines:
             history=_History(history),
             completer=Commands(complete),
             complete_while_typing=False,
-            key_bindings=bindings(self._later, self._edit, self._pastes.fold),
+            key_bindings=bindings(self._later, self._edit, self._suspend, self._pastes.fold),
             prompt_continuation="  ",
             **common,
         )
         self._decisions: PromptSession[str] = PromptSession(
-            history=DummyHistory(), key_bindings=editing(self._edit, self._pastes.fold), **common
+            history=DummyHistory(),
+            key_bindings=editing(self._edit, self._suspend, self._pastes.fold),
+            **common,
         )
         self.takes_later = False
         """Tab sets a message aside until the work has come to its end."""
@@ -248,9 +251,15 @@ class TypedLines:
     def _edit(self) -> None:
         """Open what is typed in the person's editor."""
         self._lent = True
-        get_app().current_buffer.open_in_editor().add_done_callback(self._edited)
+        get_app().current_buffer.open_in_editor().add_done_callback(self._given_back)
 
-    def _edited(self, done: object) -> None:
+    def _suspend(self) -> None:
+        """Stop this process and those it started until the shell goes on with it; no shell, no stop."""
+        self._lent = True
+        stopped = run_in_terminal(lambda: os.kill(0, signal.SIGTSTP))
+        asyncio.ensure_future(stopped).add_done_callback(self._given_back)
+
+    def _given_back(self, done: object) -> None:
         self._lent = False
 
     async def _settle(self) -> None:

@@ -42,9 +42,14 @@ class Commands(Completer):
             yield Completion(word, start_position=-len(last), display_meta=told)
 
 
-def bindings(later: Callable[[], None], edit: Callable[[], None], fold: Callable[[str], str]) -> KeyBindings:
+def bindings(
+    later: Callable[[], None],
+    edit: Callable[[], None],
+    suspend: Callable[[], None],
+    fold: Callable[[str], str],
+) -> KeyBindings:
     """Return the keys: a further line, the editor, Tab for completion or for later."""
-    keys = editing(edit, fold)
+    keys = editing(edit, suspend, fold)
 
     @keys.add("c-j")
     @keys.add("escape", "enter")
@@ -61,8 +66,8 @@ def bindings(later: Callable[[], None], edit: Callable[[], None], fold: Callable
     return keys
 
 
-def editing(edit: Callable[[], None], fold: Callable[[str], str]) -> KeyBindings:
-    """Return what goes in every mode: the key that opens the person's editor, and how a paste is taken."""
+def editing(edit: Callable[[], None], suspend: Callable[[], None], fold: Callable[[str], str]) -> KeyBindings:
+    """Return what goes in every mode: the keys for the person's editor and the shell, and a paste."""
     keys = KeyBindings()
 
     @keys.add(Keys.BracketedPaste)
@@ -72,6 +77,10 @@ def editing(edit: Callable[[], None], fold: Callable[[str], str]) -> KeyBindings
     @keys.add("c-x", "c-e")
     def _(event: KeyPressEvent) -> None:
         edit()
+
+    @keys.add("c-z")
+    def _(event: KeyPressEvent) -> None:
+        suspend()
 
     return keys
 
