@@ -27,6 +27,7 @@ from pydantic_settings import (
 
 from agent.audit_settings import AuditSettings
 from agent.chat_settings import ChatSettings
+from agent.config_doubts import Doubt, tell, unknown_variables
 from agent.config_rules import check_project, loosened
 from agent.config_sources import Origin, Rank, read_files, wrong
 from agent.errors import UsageError
@@ -200,11 +201,18 @@ def load_settings(**flags: object) -> Settings:
         found = Settings(**flags)  # type: ignore[arg-type]
         found._flags = flags
         refuse_looser(found)
+        tell(doubts(found))
         return with_model(found, found.model, flags.get("base_url")) if found.model in found.models else found
     except ValidationError as error:
         raise wrong(Settings, read_files(config_files()), error.errors()[0]) from error
     except SettingsError as error:
         raise UsageError(f"a setting in the environment is not JSON: {error}", do="see LEADLINE_*") from error
+
+
+def doubts(settings: Settings) -> list[Doubt]:
+    """Return what is doubtful about where these settings come from."""
+    own = {entry.api_key_env for entry in settings.models.values() if entry.api_key_env}
+    return unknown_variables(os.environ, Settings.model_fields, own)  # noqa: TID251
 
 
 def with_model(settings: Settings, name: str, base_url: object = None) -> Settings:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 
-from agent.config import Settings, config_files, load_settings
+from agent.config import Settings, config_files, doubts, load_settings
 from agent.errors import ExitCode, LeadlineError
 from agent.inventory import ALL, Inventory
 from agent.runbooks import find
@@ -61,6 +61,7 @@ async def examined(options: DoctorOptions) -> list[Check]:
         return [broken("settings", error.what, error.do)]
     files = [str(path) for path in config_files() if path.is_file()]
     first = [ok("settings", f"read from {', '.join(files)}" if files else "no file; all defaults")]
+    first += [warning("settings", one.what, one.do) for one in doubts(settings)]
     first += _runbooks(settings)
     groups = await asyncio.gather(
         _told("model", check_model(settings, fresh=options.fresh)),
