@@ -115,7 +115,7 @@ def _text(path: Path) -> str:
             data = file.read(MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
             raise UsageError(f"{path}: it is larger than {MAX_BYTES >> 10} KiB")
-        return data.decode("utf-8")
+        return data.decode("utf-8").replace("\r\n", "\n")
     except OSError as error:
         raise UsageError(f"{path}: it cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

@@ -42,6 +42,13 @@ def runbooks(folder: SettingsFolder) -> Path:
     return folder.person.with_name("runbooks")
 
 
+def test_a_runbook_that_was_written_on_windows_is_one(tmp_path: Path) -> None:
+    path = skill(tmp_path)
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    book = load(path)
+    assert book.name == "slow-decode" and book.body == BODY.strip()
+
+
 def test_they_are_found_beside_the_settings_of_site_and_person(
     folder: SettingsFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:
