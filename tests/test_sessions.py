@@ -19,6 +19,7 @@ from agent.errors import TranscriptError, UsageError
 from agent.executions import Executions
 from agent.forking import outputs_of
 from agent.kept import find_kept
+from agent.session import Session
 from agent.standing_changes import standing
 from agent.surfaces.ages import age, size_of
 from agent.surfaces.changes_kept import open_undo
@@ -28,7 +29,17 @@ from agent.surfaces.sessions_list import lines_of
 from agent.surfaces.wrapping import cells
 from agent.threads import ThreadSummary
 from agent.transcript import check_order, read_events
-from tests.scripted_parts import STORY, LocalHost, begin, call, conclusion, make_settings, run, turn
+from tests.scripted_parts import (
+    STORY,
+    LocalHost,
+    ScriptedModel,
+    begin,
+    call,
+    conclusion,
+    make_settings,
+    run,
+    turn,
+)
 from tests.terminal_fixtures import environment
 from tests.trial_parts import FakeService, FileHost, go, moves, open_session, ports, redact, tools
 
@@ -88,6 +99,16 @@ async def test_a_list_says_what_is_at_work_and_filters(tmp_path: Path) -> None:
     assert shown.split()[:2] == ["20260131-142532-cccc", "unfinished"] and shown.count("\n") == 1
     none = leadline(tmp_path, "sessions", "list", "--host", "other").stdout.decode()
     assert none == "No investigations of other.\n"
+
+
+async def test_a_symptom_of_any_length_is_one_short_line_also_through_a_pipe(tmp_path: Path) -> None:
+    settings, model = make_settings(tmp_path), ScriptedModel(STORY)
+    session = Session.start(settings, model, {"here": LocalHost()}, "slow " * 40_000, thread="one")
+    await session.close()
+    shown = leadline(tmp_path, "sessions", "list").stdout.decode()
+    assert shown.count("\n") == 1 and cells(shown.strip()) <= 200 and "slow slow" in shown
+    (row,) = leadline(tmp_path, "sessions", "list", "--json").stdout.splitlines()
+    assert json.loads(row)["symptom"] == "slow " * 40_000
 
 
 async def test_what_is_done_with_is_removed_whole(tmp_path: Path) -> None:

@@ -19,6 +19,8 @@ NARROW = 72
 """Columns below which each investigation takes two lines."""
 
 _LONGEST_HOSTS = 24
+_LONGEST = 200
+"""Columns of a line where no terminal says how many there are; ``--json`` has the whole symptom."""
 
 
 def list_sessions(*, host: str | None, limit: int | None, as_json: bool) -> None:
@@ -36,7 +38,7 @@ def list_sessions(*, host: str | None, limit: int | None, as_json: bool) -> None
             else "No investigations yet. Start one: leadline ask HOST SYMPTOM\n"
         )
         return
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else _LONGEST
     for line in lines_of(found, datetime.now(UTC), width):
         sys.stdout.write(f"{line}\n")
 
@@ -56,12 +58,12 @@ def _row(one: ThreadSummary) -> dict[str, object]:
     }
 
 
-def lines_of(found: Sequence[ThreadSummary], now: datetime, width: int | None) -> Iterator[str]:
-    """Yield the lines for a terminal of so many columns; None: whole lines, as for a file."""
+def lines_of(found: Sequence[ThreadSummary], now: datetime, width: int) -> Iterator[str]:
+    """Yield the lines, none of more than so many columns."""
     rows = [_cells(one, now) for one in found]
     widths = [max(cells(row[place]) for row in rows) for place in range(5)]
     for row in rows:
-        if width is not None and width < NARROW:
+        if width < NARROW:
             yield cut(f"{row[0]}  {row[1]}  {row[2]}", width)
             yield cut(f"  {row[4]}: {row[5]}", width)
             continue
@@ -69,8 +71,7 @@ def lines_of(found: Sequence[ThreadSummary], now: datetime, width: int | None) -
             _padded(cell, size, right=place in (2, 3))
             for place, (cell, size) in enumerate(zip(row[:5], widths, strict=True))
         )
-        line = f"{head}  {row[5]}".rstrip()
-        yield line if width is None else cut(line, width)
+        yield cut(f"{head}  {row[5]}".rstrip(), width)
 
 
 def _cells(one: ThreadSummary, now: datetime) -> list[str]:
