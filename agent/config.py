@@ -27,7 +27,7 @@ from pydantic_settings import (
 
 from agent.audit_settings import AuditSettings
 from agent.chat_settings import ChatSettings
-from agent.config_doubts import Doubt, tell, unknown_variables
+from agent.config_doubts import Doubt, exposed_keys, tell, unknown_variables
 from agent.config_rules import check_project, loosened
 from agent.config_sources import Origin, Rank, read_files, wrong
 from agent.errors import UsageError
@@ -212,7 +212,8 @@ def load_settings(**flags: object) -> Settings:
 def doubts(settings: Settings) -> list[Doubt]:
     """Return what is doubtful about where these settings come from."""
     own = {entry.api_key_env for entry in settings.models.values() if entry.api_key_env}
-    return unknown_variables(os.environ, Settings.model_fields, own)  # noqa: TID251
+    unknown = unknown_variables(os.environ, Settings.model_fields, own)  # noqa: TID251
+    return unknown + exposed_keys(read_files(config_files()))
 
 
 def with_model(settings: Settings, name: str, base_url: object = None) -> Settings:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
+import shlex
 import sys
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from agent.config_rules import leaves
+from agent.config_sources import ConfigFile
 from tools.display import printable
+
+SECRETS: Final = ("api_key", "bot_token", "app_token", "signing_secret")
+"""Settings that are a key, in whichever table."""
 
 PREFIX: Final = "LEADLINE_"
 
@@ -36,6 +43,30 @@ def unknown_variables(names: Iterable[str], settings: Collection[str], own: Coll
         near = difflib.get_close_matches(table, known, n=1, cutoff=0.5)
         do = f"nearest: {'__'.join([PREFIX + near[0], *rest])}" if near else "see: leadline config show"
         found.append(Doubt(f"the variable {name} sets nothing: there is no such setting", do))
+    return found
+
+
+def exposed_keys(files: Iterable[ConfigFile]) -> list[Doubt]:
+    """Return those files that hold a key and can be read by others, or belong to somebody else.
+
+    A site's file may be read by a group, and root may own any.
+    """
+    found = []
+    for file in files:
+        keys = [".".join(place) for place, _ in leaves(file.data) if place[-1] in SECRETS]
+        if not keys:
+            continue
+        seen = file.path.stat()
+        where = f"{file.path} holds {keys[0]} and"
+        path = shlex.quote(str(file.path))
+        if seen.st_uid not in (0, os.geteuid()):
+            whose = f"{where} belongs to another user ({seen.st_uid})"
+            found.append(Doubt(whose, f"take it over: chown {os.geteuid()} {path}; or take the key out"))
+        if file.rank == "site" and seen.st_mode & 0o007:
+            do = f"chmod 640 {path}, with the group of those who may use the key"
+            found.append(Doubt(f"{where} can be read by everybody", do))
+        elif file.rank != "site" and seen.st_mode & 0o077:
+            found.append(Doubt(f"{where} can be read by others", f"chmod 600 {path}"))
     return found
 
 
