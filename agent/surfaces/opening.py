@@ -117,9 +117,14 @@ def _notes(settings: Settings, hosts: Mapping[str, Host], symptom: str) -> list[
 
 
 def started_here(options: OpenOptions, hosts: Iterable[str]) -> list[str]:
-    """Return those of the hosts that were started because the person asked for new ones."""
-    asked = {name.strip() for name in options.host.split(",") if is_fresh(name)}
-    return [name for name in hosts if options.resume is None and name.partition("#")[0] in asked]
+    """Return those of the hosts that were started because the person asked for new ones.
+
+    A new one is not called as it was asked for: it has an id, and the name that its scenario gives it.
+    """
+    asked = {name.strip() for name in options.host.split(",")}
+    if options.resume is not None or not any(map(is_fresh, asked)):
+        return []
+    return [name for name in hosts if is_lab(name) and name not in asked]
 
 
 def scenario_of(names: Iterable[str], settings: Settings) -> str | None:
