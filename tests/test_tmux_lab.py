@@ -37,6 +37,7 @@ def test_a_change_of_a_lab_host_on_the_screen(tmp_path: Path, request: pytest.Fi
         it.type(SYMPTOM)
         it.wait("Apply it?", 300)
         it.wait("needs you")
+        it.wait("Plan:")  # what stands above the line is printed a moment after it
         asked = it.screen(colours=True)
         it.type("y")
         it.wait("C1 confirmed", 240)
