@@ -21,7 +21,9 @@ class Feature(_Part):
 
     name: str
     words: str = Field(description="Pattern for how people call it.")
-    switched_off: dict[str, dict[str, str]] = Field(description="Engine to setting to the value that means off.")
+    switched_off: dict[str, dict[str, str]] = Field(
+        description="Engine to setting to the value that means off."
+    )
 
     @field_validator("words")
     @classmethod
