@@ -7,8 +7,8 @@ import os
 import stat
 import sys
 from collections.abc import Iterable
-from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING
+from contextlib import AsyncExitStack, redirect_stderr, redirect_stdout
+from typing import TYPE_CHECKING, TextIO, cast
 
 from agent.config import Settings
 from agent.surfaces.input_line import Lines, PipedLines, TypedLines
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from agent.surfaces.screen import Screen
 
 HISTORY = "chat-history"
+_BETWEEN_S = 0.005
+"""Lines that come within this time are drawn together; each drawing takes the input line away and back."""
 
 
 class Entrance:
@@ -38,12 +40,14 @@ class Entrance:
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
             found.lines = PipedLines()
             return found
-        from prompt_toolkit.patch_stdout import patch_stdout
+        from prompt_toolkit.patch_stdout import StdoutProxy
 
         found.lines = found.typed = TypedLines(
             settings.state_dir / HISTORY, found.complete, found.tail, found.status, vi=settings.chat.vi
         )
-        stack.enter_context(patch_stdout(raw=True))
+        proxy = cast("TextIO", stack.enter_context(StdoutProxy(sleep_between_writes=_BETWEEN_S, raw=True)))
+        stack.enter_context(redirect_stdout(proxy))
+        stack.enter_context(redirect_stderr(proxy))
         stack.callback(found.typed.close)
         if options.resume is None:
             found.typed.begin(f"[{options.host} · {options.mode}] what is wrong> ")

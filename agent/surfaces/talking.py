@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import gc
 import signal
 from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack, ExitStack
@@ -111,6 +112,7 @@ def _warm_up(settings: Settings) -> None:
     prepare()
     for name in ("tools.settings.remote", *(_OF_A_MODEL if settings.model != PLAYBOOK else ())):
         import_module(name)
+    gc.freeze()  # what is loaded stays: to look through all of it for garbage holds up every key
 
 
 def _mode(options: OpenOptions, settings: Settings) -> str:
