@@ -97,7 +97,19 @@ async def talk(options: OpenOptions, entrance: Entrance, stack: AsyncExitStack) 
 
 
 def _warm_up(settings: Settings) -> None:
-    """Load and make, while the person types, what is needed first: in the loop it would hold up every key."""
+    """Load and make, while the person types, what is needed first: in the loop it would hold up every key.
+
+    So would looking for garbage among all that is loaded, now or ever after.
+    """
+    gc.disable()
+    try:
+        _load(settings)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def _load(settings: Settings) -> None:
     pin_libraries()
     from agent.driver import drive  # noqa: F401
     from agent.graph import prepare
@@ -112,7 +124,6 @@ def _warm_up(settings: Settings) -> None:
     prepare()
     for name in ("tools.settings.remote", *(_OF_A_MODEL if settings.model != PLAYBOOK else ())):
         import_module(name)
-    gc.freeze()  # what is loaded stays: to look through all of it for garbage holds up every key
 
 
 def _mode(options: OpenOptions, settings: Settings) -> str:
