@@ -31,7 +31,7 @@ def main() -> None:
         return
     if sys.argv[1:2] in (["-p"], ["--print"]):
         sys.argv[1] = "ask"
-    gc.set_threshold(20_000, 20, 20)  # what is only just loaded is no garbage: a tenth of the time to a prompt
+    gc.set_threshold(20_000, 20, 20)  # what is only just loaded is no garbage; to look costs a tenth
     from agent.errors import ExitCode, LeadlineError
     from agent.surfaces.cli import app
 
