@@ -41,13 +41,15 @@ class Entrance:
             found.lines = PipedLines()
             return found
         from prompt_toolkit.patch_stdout import StdoutProxy
+        from prompt_toolkit.utils import is_dumb_terminal
 
         found.lines = found.typed = TypedLines(
             settings.state_dir / HISTORY, found.complete, found.tail, found.status, vi=settings.chat.vi
         )
-        proxy = cast("TextIO", stack.enter_context(StdoutProxy(sleep_between_writes=_BETWEEN_S, raw=True)))
-        stack.enter_context(redirect_stdout(proxy))
-        stack.enter_context(redirect_stderr(proxy))
+        if not is_dumb_terminal():  # there nothing is drawn anew, so text stands where it is written
+            proxy = cast("TextIO", stack.enter_context(StdoutProxy(_BETWEEN_S, raw=True)))
+            stack.enter_context(redirect_stdout(proxy))
+            stack.enter_context(redirect_stderr(proxy))
         stack.callback(found.typed.close)
         if options.resume is None:
             found.typed.begin(f"[{options.host} · {options.mode}] what is wrong> ")
