@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from agent.surfaces.screen import Screen
 
 HISTORY = "chat-history"
-_BETWEEN_S = 0.005
-"""Lines that come within this time are drawn together; each drawing takes the input line away and back."""
 
 
 class Entrance:
@@ -40,16 +38,19 @@ class Entrance:
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
             found.lines = PipedLines()
             return found
-        from prompt_toolkit.patch_stdout import StdoutProxy
         from prompt_toolkit.utils import is_dumb_terminal
+
+        from agent.surfaces.above import Above
 
         found.lines = found.typed = TypedLines(
             settings.state_dir / HISTORY, found.complete, found.tail, found.status, vi=settings.chat.vi
         )
         if not is_dumb_terminal():  # there nothing is drawn anew, so text stands where it is written
-            proxy = cast("TextIO", stack.enter_context(StdoutProxy(_BETWEEN_S, raw=True)))
-            stack.enter_context(redirect_stdout(proxy))
-            stack.enter_context(redirect_stderr(proxy))
+            above = Above()
+            stack.enter_context(above)
+            found.typed.printed = above.printed
+            stack.enter_context(redirect_stdout(cast("TextIO", above)))
+            stack.enter_context(redirect_stderr(cast("TextIO", above)))
         stack.callback(found.typed.close)
         if options.resume is None:
             found.typed.begin(f"[{options.host} · {options.mode}] what is wrong> ")

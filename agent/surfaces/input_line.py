@@ -8,7 +8,7 @@ import signal
 import sys
 import termios
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
@@ -90,6 +90,10 @@ class _History(FileHistory):
         super().store_string(redact(string.encode()).decode(errors="replace"))
 
 
+async def _at_once() -> None:
+    """Wait for nothing: what is written stands where it is."""
+
+
 class TypedLines:
     """Read lines at a terminal; ``tail`` tells what is being said and not yet a whole line."""
 
@@ -108,6 +112,8 @@ class TypedLines:
         self._status = status
         self._draft = ""
         self._pastes = Pastes()
+        self.printed: Callable[[], Awaitable[None]] = _at_once
+        """Waits until what was written is on the screen, so that a question stands below what it is about."""
         self._closed = False
         self._raw = ExitStack()
         self._in_raw = False
@@ -175,6 +181,7 @@ class TypedLines:
         if self._closed:
             raise Closed
         self._take_keys()
+        await self.printed()
         if decision:
             await self._settle()
         session = self._decisions if decision else self._messages
