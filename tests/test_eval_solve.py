@@ -26,6 +26,11 @@ from tools.host import connect
 FIXED = "founding-fixed"
 
 
+def last_turn() -> int:
+    """Return the turn of the recording that concludes."""
+    return max(event.turn for event in recordings.load(FIXED).events if isinstance(event, TurnTaken))
+
+
 def done(root: Path, **asked: object) -> Done:
     need_sandbox()
     settings = Settings(state_dir=root / "state")
@@ -63,7 +68,7 @@ def test_work_goes_on_from_a_turn_with_the_recorded_turns_given(tmp_path: Path) 
 @pytest.mark.lab
 @pytest.mark.slow
 async def test_changes_recorded_before_the_turn_are_made_on_the_lab(tmp_path: Path) -> None:
-    events = events_before(recordings.load(FIXED), 8, FIXED)
+    events = events_before(recordings.load(FIXED), last_turn(), FIXED)
     assert any(isinstance(event, Judged) for event in events)
     plans = plans_in_force(events)
     assert [plan.setting for plan in plans] == ["--disable-cuda-graph", "--pp-async-batch-depth"]
@@ -94,7 +99,7 @@ def test_outputs_and_measurements_before_the_turn_come_along(tmp_path: Path) -> 
     from tools.artifacts import ArtifactStore
 
     recording = recordings.load(FIXED)
-    events = events_before(recording, 8, FIXED)
+    events = events_before(recording, last_turn(), FIXED)
     write_thread(tmp_path / "thread-1", events, recording.store, load_case("founding-fixed"), "some-model")
     again = read_events(tmp_path / "thread-1" / "transcript.jsonl")
     assert isinstance(again[0], Started) and again[0].recorded == "some-model" and len(again) == len(events)
@@ -104,11 +109,11 @@ def test_outputs_and_measurements_before_the_turn_come_along(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("turn", "says"), [(40, "has no turn 39"), (9, "ends before turn 9")], ids=["too late", "ended"]
+    ("beyond", "says"), [(33, "has no turn"), (1, "ends before turn")], ids=["too late", "ended"]
 )
-def test_a_turn_that_cannot_be_gone_on_from_is_refused(turn: int, says: str) -> None:
+def test_a_turn_that_cannot_be_gone_on_from_is_refused(beyond: int, says: str) -> None:
     with pytest.raises(UsageError, match=says):
-        events_before(recordings.load(FIXED), turn, FIXED)
+        events_before(recordings.load(FIXED), last_turn() + beyond, FIXED)
 
 
 @pytest.mark.lab
