@@ -195,8 +195,10 @@ def _ways(terminal: PseudoTerminal) -> Iterator[float]:
 def _child(base_url: str, lag: Path) -> None:
     """Hold the chat in a loop that is watched; write the longest time that nothing else could run."""
     from agent.surfaces import chat
+    from agent.surfaces.main import collect_less
     from agent.surfaces.open_options import OpenOptions
 
+    collect_less()
     late: list[tuple[float, float, float]] = []
 
     async def watch() -> None:

@@ -111,8 +111,10 @@ def _warm_up(settings: Settings) -> None:
 
 def _load(settings: Settings) -> None:
     pin_libraries()
+    from agent import seen_before  # noqa: F401
     from agent.driver import drive  # noqa: F401
     from agent.graph import prepare
+    from agent.ports import Ports
     from agent.shown import default_tools, digests
     from agent.surfaces.records import write_case  # noqa: F401
     from prompts.render import render
@@ -122,6 +124,7 @@ def _load(settings: Settings) -> None:
     digests(default_tools(settings, question=False), question=False)
     render("note_act")
     prepare()
+    Ports.real()
     for name in ("tools.settings.remote", *(_OF_A_MODEL if settings.model != PLAYBOOK else ())):
         import_module(name)
 
