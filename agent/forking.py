@@ -38,8 +38,8 @@ def fork(settings: Settings, thread: str, events: Sequence[Event], turn: int) ->
     taken = upto(events, turn)
     first = taken[0]
     assert isinstance(first, Started)  # every transcript begins so
-    new = threads.new_id()
-    folder = threads.create(settings, new)
+    folder = threads.create(settings)
+    new = folder.name
     try:
         _link(threads.folder_of(settings, thread) / "artifacts", folder / "artifacts", taken)
         end = Forked(seq=len(taken), at=datetime.now(UTC), turn=turn, thread=thread, at_turn=turn)

@@ -94,7 +94,7 @@ class Session:
         """
         question = is_question(symptom)
         tools = tools if tools is not None else default_tools(settings, question=question)
-        folder = threads.create(settings, thread or threads.new_id())
+        folder = threads.create(settings, thread)
         event = Started(
             thread=folder.name,
             product=importlib.metadata.version("leadline"),

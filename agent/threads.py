@@ -46,12 +46,14 @@ def folder_of(settings: Settings, thread: str) -> Path:
     return settings.state_dir / "threads" / thread
 
 
-def create(settings: Settings, thread: str) -> Path:
-    """Make the folder of a new thread, readable by its owner alone."""
-    folder = folder_of(settings, thread)
+def create(settings: Settings, thread: str | None = None) -> Path:
+    """Make the folder of a new thread, readable by its owner alone; with no id it takes one that is free."""
+    folder = folder_of(settings, thread or new_id())
     try:
         folder.mkdir(parents=True, mode=0o700)
     except FileExistsError as error:
+        if thread is None:  # of many that begin within one second, two may draw the same
+            return create(settings)
         raise UsageError(f"thread {thread} exists", do="resume it, or choose another id") from error
     except OSError as error:
         raise UsageError(f"cannot write {folder}: {error.strerror}", do="set LEADLINE_STATE_DIR") from error

@@ -64,7 +64,7 @@ async def run_baseline(
     show: Show = lambda event: None,
 ) -> Path:
     """Let a plain shell agent work until it answers or its budget is used; return the thread's folder."""
-    folder = threads.create(settings, threads.new_id())
+    folder = threads.create(settings)
     begin = _started(settings, folder.name, model, host, symptom, mode, scenario)
     with _opened(settings, folder, begin, model, host, show) as work:
         try:

@@ -27,7 +27,7 @@ from agent.surfaces.going_on import meant
 from agent.surfaces.sessions_export import archive
 from agent.surfaces.sessions_list import lines_of
 from agent.surfaces.wrapping import cells
-from agent.threads import ThreadSummary
+from agent.threads import ThreadSummary, create
 from agent.transcript import check_order, read_events
 from tests.scripted_parts import (
     STORY,
@@ -269,3 +269,14 @@ async def test_the_last_one_is_gone_on_with(tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(UsageError, match="name a host; for example: x"):
         meant("", "", None, last=False, example="x")
     assert meant("gpu1", "slow", None, last=False, example="x").thread is None
+
+
+def test_of_two_that_draw_the_same_id_each_gets_one_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = iter(["20260131-142530-9f3a", "20260131-142530-9f3a", "20260131-142530-9f3b"])
+    monkeypatch.setattr(threads, "new_id", lambda: next(drawn))
+    made = [create(make_settings(tmp_path)).name for _ in range(2)]
+    assert made == ["20260131-142530-9f3a", "20260131-142530-9f3b"]
+    with pytest.raises(UsageError, match="exists"):
+        create(make_settings(tmp_path), made[0])
