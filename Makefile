@@ -4,7 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-THREATS := --threat-results out/threats.json
+# With "=", or a second run would take the file that is there for a place of tests.
+THREATS := --threat-results=out/threats.json
 
 .PHONY: demo test lint threats eval bench truth releases shells clean lock
 
