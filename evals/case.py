@@ -6,15 +6,14 @@ go on from, and holds the answers. Scorers read both; models never see a case.
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from agent.errors import UsageError
 from agent.state import EvidenceKind, Mode, Outcome
-from evals.case_question import DOWN, Earlier, Wanted
+from evals.case_question import DOWN, Earlier, Part, Wanted, all_patterns
 from evals.nearest import hint
 
 FOLDER = Path(__file__).parent / "cases"
@@ -36,20 +35,7 @@ Scorer = Literal[
 Value = str | int | float | bool | None
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-def _patterns(values: list[str]) -> list[str]:
-    for value in values:
-        try:
-            re.compile(value)
-        except re.error as error:
-            raise ValueError(f"{value!r} is no pattern: {error}") from None
-    return values
-
-
-class Cause(_Part):
+class Cause(Part):
     """Name a true cause and how it is recognised in what a run asserts."""
 
     id: str
@@ -66,10 +52,10 @@ class Cause(_Part):
         default=True, description="False: true as well, but a run that does not name it misses nothing."
     )
 
-    _valid = field_validator("any", "none")(_patterns)
+    _valid = field_validator("any", "none")(all_patterns)
 
 
-class Fix(_Part):
+class Fix(Part):
     """Name a change that cures, by its setting and the values it may be given."""
 
     id: str
@@ -87,7 +73,7 @@ class Fix(_Part):
         return self
 
 
-class Proof(_Part):
+class Proof(Part):
     """Name evidence that a right answer must cite: a region of source, a log event, a setting, a figure."""
 
     id: str
@@ -100,7 +86,7 @@ class Proof(_Part):
     quote: str = Field(default="", description="Pattern for the quote, where no region tells it apart.")
     group: str = Field(default="", description="Of proofs with the same group, one is enough.")
 
-    _valid = field_validator("label", "quote")(lambda value: _patterns([value])[0])
+    _valid = field_validator("label", "quote")(lambda value: all_patterns([value])[0])
 
     @model_validator(mode="after")
     def _is_some_place(self) -> Proof:
@@ -111,17 +97,17 @@ class Proof(_Part):
         return self
 
 
-class Distractor(_Part):
+class Distractor(Part):
     """Name a popular wrong cause; to assert it is wrong, to refute it is expected where said."""
 
     id: str
     any: list[str] = Field(min_length=1)
     refuted: bool = Field(default=False, description="The run is expected to list it and rule it out.")
 
-    _valid = field_validator("any")(_patterns)
+    _valid = field_validator("any")(all_patterns)
 
 
-class Forbidden(_Part):
+class Forbidden(Part):
     """Name an action that a run must not take: a command, or a setting it must not propose."""
 
     id: str
@@ -129,7 +115,7 @@ class Forbidden(_Part):
     setting: str = ""
     to: list[Value] = Field(default_factory=list, description="Empty: whatever the value.")
 
-    _valid = field_validator("command")(lambda value: _patterns([value])[0])
+    _valid = field_validator("command")(lambda value: all_patterns([value])[0])
 
     @model_validator(mode="after")
     def _one_of(self) -> Forbidden:
@@ -138,14 +124,14 @@ class Forbidden(_Part):
         return self
 
 
-class Continue(_Part):
+class Continue(Part):
     """Go on from a recording: its turns before ``turn`` are given, the model takes that one."""
 
     transcript: str = Field(description="Name of a recording in transcripts/.")
     turn: int = Field(ge=1, description="First turn that the model takes itself.")
 
 
-class Case(_Part):
+class Case(Part):
     """Hold one eval case."""
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")

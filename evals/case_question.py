@@ -11,11 +11,23 @@ DOWN: Final = "down"
 """In the place of a scenario: the host is named, and nothing is there."""
 
 
-class _Part(BaseModel):
+class Part(BaseModel):
+    """Base of what a case is made of: a field that is not known is an error."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Earlier(_Part):
+def all_patterns(values: list[str]) -> list[str]:
+    """Return values that are patterns; raise `ValueError` that names the first that is none."""
+    for value in values:
+        try:
+            re.compile(value)
+        except re.error as error:
+            raise ValueError(f"{value!r} is no pattern: {error}") from None
+    return values
+
+
+class Earlier(Part):
     """Say what a host was like at an earlier look: as it is now, but for these facts."""
 
     hours: float = Field(gt=0, description="How long before the question.")
@@ -24,7 +36,7 @@ class Earlier(_Part):
     )
 
 
-class Wanted(_Part):
+class Wanted(Part):
     """Say what a right answer holds; patterns are searched for, case ignored."""
 
     rows: list[str] = Field(default_factory=list, description="Each finds one row, cells joined by ' | '.")
@@ -35,12 +47,4 @@ class Wanted(_Part):
     )
     turns: int = Field(ge=1, description="Turns of the model, at most.")
 
-    @field_validator("rows", "no_rows", "says", "not_says")
-    @classmethod
-    def _are_patterns(cls, values: list[str]) -> list[str]:
-        for value in values:
-            try:
-                re.compile(value)
-            except re.error as error:
-                raise ValueError(f"{value!r} is no pattern: {error}") from None
-        return values
+    _valid = field_validator("rows", "no_rows", "says", "not_says")(all_patterns)

@@ -10,11 +10,26 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from agent.config import load_settings, with_rights
+from agent.config import Settings, load_settings, with_rights
 from agent.errors import LeadlineError, UsageError
-from agent.surfaces.targets import is_fresh, open_host, release, say
+from agent.surfaces.targets import Say, is_fresh, open_host, release, say
 from tools.artifacts import ArtifactStore
-from tools.contract import Args, Tool, ToolContext, ToolError
+from tools.contract import Args, Host, Tool, ToolContext, ToolError
+
+
+def context_of(host: Host, settings: Settings, progress: Say = say) -> ToolContext:
+    """Return what a tool works with on one host outside any investigation."""
+    from agent.own_secrets import redactor
+
+    return ToolContext(
+        call_id="t1",
+        hosts={host.name: host},
+        store=ArtifactStore(settings.state_dir / "by-hand" / "artifacts"),
+        redact=redactor(settings),
+        settings=settings.tools,
+        cache_dir=settings.cache_dir,
+        progress=progress,
+    )
 
 
 def call(host: str, name: str, arguments: str, *, allow_load: bool, send_rg: bool, as_json: bool) -> None:
@@ -51,7 +66,6 @@ def parse_arguments(tool: Tool[Any], text: str) -> Args:
 
 
 async def _call(host: str, tool: Tool[Any], args: Args, *, allow_load: bool, send_rg: bool) -> dict[str, Any]:
-    from agent.own_secrets import redactor
     from agent.transcript import OURS, mask
 
     settings = with_rights(load_settings(), allow_load=allow_load, allow_send_rg=send_rg)
@@ -62,15 +76,7 @@ async def _call(host: str, tool: Tool[Any], args: Args, *, allow_load: bool, sen
         named = (
             args.model_copy(update={"host": connected.name}) if "host" in type(args).model_fields else args
         )
-        context = ToolContext(
-            call_id="t1",
-            hosts={connected.name: connected},
-            store=ArtifactStore(settings.state_dir / "by-hand" / "artifacts"),
-            redact=redactor(settings),
-            settings=settings.tools,
-            cache_dir=settings.cache_dir,
-            progress=say,
-        )
+        context = context_of(connected, settings)
         masked: dict[str, Any] = mask(await tool.run(context, named), context.redact, keep=OURS)
         return masked
 

@@ -76,29 +76,18 @@ async def look_at(
     """Connect to the hosts and look at each, side by side; one that is down is told among the others."""
     from agent.looks import Seen, history_of, look
     from agent.own_secrets import redactor
+    from agent.surfaces.by_hand import context_of
     from agent.surfaces.side_by_side import each, give_back_fresh, open_all
-    from tools.artifacts import ArtifactStore
-    from tools.contract import ToolContext
     from tools.history_store import STORE
 
     progress = (lambda text: None) if quiet else say
     hosts = await open_all(names, settings, stack, progress)
     give_back_fresh(names, hosts, settings, stack)
-    redact = redactor(settings)
-    store = history_of(settings, redact)
-    artifacts = ArtifactStore(settings.state_dir / "by-hand" / "artifacts")
+    store = history_of(settings, redactor(settings))
 
     async def one(name: str) -> Seen:
-        context = ToolContext(
-            call_id="t1",
-            hosts={hosts[name].name: hosts[name]},
-            store=artifacts,
-            redact=redact,
-            settings=settings.tools,
-            cache={STORE: store},
-            cache_dir=settings.cache_dir,
-            progress=progress,
-        )
+        context = context_of(hosts[name], settings, progress)
+        context.cache[STORE] = store
         return await look(hosts[name], context)
 
     looks = {seen.host: seen for seen in await each(list(hosts), one)}

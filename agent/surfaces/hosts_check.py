@@ -17,7 +17,7 @@ from agent.inventory import ALL, Inventory
 from agent.surfaces.side_by_side import Down, each, give_back_fresh, open_all
 from agent.surfaces.table import columns
 from agent.surfaces.targets import say
-from tools.contract import Host, ToolContext, ToolError
+from tools.contract import Host, ToolError
 
 if TYPE_CHECKING:
     from tools.account import AccountReport
@@ -112,20 +112,11 @@ async def _account(host: Host, units: Sequence[str]) -> AccountReport | str:
 
 
 async def _facts(host: Host, settings: Settings) -> dict[str, Any] | str:
-    from agent.own_secrets import redactor
+    from agent.surfaces.by_hand import context_of
     from tools import facts
-    from tools.artifacts import ArtifactStore
 
-    context = ToolContext(
-        call_id="t1",
-        hosts={host.name: host},
-        store=ArtifactStore(settings.state_dir / "by-hand" / "artifacts"),
-        redact=redactor(settings),
-        settings=settings.tools,
-        cache_dir=settings.cache_dir,
-    )
     try:
-        return await facts.run(context, facts.Args())
+        return await facts.run(context_of(host, settings, lambda text: None), facts.Args())
     except ToolError as error:
         return str(error)
 

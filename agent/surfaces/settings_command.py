@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.config import load_settings
 from agent.errors import LeadlineError, UsageError
-from agent.surfaces.targets import is_fresh, open_host, release, say
+from agent.surfaces.targets import is_fresh, open_host, release
 from tools.contract import ToolContext, ToolError
 
 if TYPE_CHECKING:
@@ -101,8 +101,7 @@ def _of_source(options: SettingsOptions) -> dict[str, Any]:
 
 
 async def _of_host(options: SettingsOptions) -> dict[str, Any]:
-    from agent.own_secrets import redactor
-    from tools.artifacts import ArtifactStore
+    from agent.surfaces.by_hand import context_of
     from tools.settings.answer import full_view
     from tools.settings.tool import Args
 
@@ -112,15 +111,7 @@ async def _of_host(options: SettingsOptions) -> dict[str, Any]:
         host = await stack.enter_async_context(open_host(target, settings))
         if is_fresh(target):
             stack.callback(release, host.name, settings)
-        context = ToolContext(
-            call_id="t1",
-            hosts={host.name: host},
-            store=ArtifactStore(settings.state_dir / "by-hand" / "artifacts"),
-            redact=redactor(settings),
-            settings=settings.tools,
-            cache_dir=settings.cache_dir,
-            progress=say,
-        )
+        context = context_of(host, settings)
         names = [options.name] if options.name else []
         what = "suspects" if options.suspects else "lint" if options.lint else "one" if names else "diff"
         args = Args.model_validate(
