@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
+from tests import nspawn_host
 from tests.nspawn_host import SystemdHost
 from tools.account_setup import Account, script
 from tools.contract import Host, Result
-from tools.host import connect
 
 _JSON = Path(json.__file__).parent
 PYTHON = {
@@ -40,14 +39,9 @@ def files() -> Mapping[str, str]:
     return {"/opt/sglang/launch_server.py": engine, **PYTHON}
 
 
-@contextlib.asynccontextmanager
-async def linked(machine: SystemdHost, user: str = "leadline") -> AsyncIterator[Host]:
-    """Connect as a user, and let go again."""
-    link = await connect(dataclasses.replace(machine.target(), user=user), machine.settings)
-    try:
-        yield link
-    finally:
-        await link.close()
+def linked(machine: SystemdHost, user: str = "leadline") -> AbstractAsyncContextManager[Host]:
+    """Connect as the account, or as another user, and let go again."""
+    return nspawn_host.linked(machine, user)
 
 
 def account(

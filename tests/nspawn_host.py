@@ -7,6 +7,7 @@ Host and container share the network, so sshd and engines listen on free ports o
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import fcntl
 import hashlib
 import os
@@ -17,14 +18,17 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 from agent.config import Settings
 from evals.loopback_sshd import free_port, write_keys
 from tests.sshd_fixtures import FileSettings
-from tools.host import HostTarget
+from tools.contract import Host
+from tools.host import HostTarget, connect
 
 PACKAGES = ("systemd", "systemd-sysv", "dbus", "openssh-server", "sudo", "curl", "python3-minimal", "procps")
 _UP_S = 60.0
@@ -226,3 +230,25 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait(timeout=10)
+
+
+@contextlib.contextmanager
+def small_engines(folder: Path, template: str, ports: Mapping[str, int]) -> Iterator[SystemdHost]:
+    """Boot a host with a small engine as a unit for each name, or skip with the reason."""
+    units = {f"{name}.service": template.format(name=name, port=port) for name, port in ports.items()}
+    code = (Path(__file__).parent / "small_engine.py").read_text()
+    try:
+        with booted(folder, units, {"/opt/engine/serve.py": code}) as up:
+            yield up
+    except NoNspawn as problem:
+        pytest.skip(f"no systemd host: {problem}")
+
+
+@contextlib.asynccontextmanager
+async def linked(machine: SystemdHost, user: str = "root") -> AsyncIterator[Host]:
+    """Connect as a user, and let go again."""
+    link = await connect(dataclasses.replace(machine.target(), user=user), machine.settings)
+    try:
+        yield link
+    finally:
+        await link.close()

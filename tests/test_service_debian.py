@@ -7,7 +7,6 @@ import contextlib
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -15,11 +14,10 @@ import pytest
 from agent.fault_points import WirePoint
 from evals.loopback_sshd import free_port
 from tests import nspawn_host
-from tests.nspawn_host import NoNspawn, SystemdHost
+from tests.nspawn_host import SystemdHost, linked, small_engines
 from tests.service_scenarios import answers, change, look, plan_of, starts
 from tools import lease, service
 from tools.contract import Capture, Host, Result, ToolError
-from tools.host import connect
 from tools.service_types import ChangePlan
 from tools.ssh import SshHost
 
@@ -46,24 +44,8 @@ RestartSec=200ms
 
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SystemdHost]:
-    units = {f"{name}.service": _UNIT.format(name=name, port=PORTS[name]) for name in NAMES}
-    code = (Path(__file__).parent / "small_engine.py").read_text()
-    try:
-        with nspawn_host.booted(
-            tmp_path_factory.mktemp("debian"), units, {"/opt/engine/serve.py": code}
-        ) as up:
-            yield up
-    except NoNspawn as problem:
-        pytest.skip(f"no systemd host: {problem}")
-
-
-@contextlib.asynccontextmanager
-async def linked(machine: SystemdHost) -> AsyncIterator[Host]:
-    link = await connect(machine.target(), machine.settings)
-    try:
-        yield link
-    finally:
-        await link.close()
+    with small_engines(tmp_path_factory.mktemp("debian"), _UNIT, PORTS) as up:
+        yield up
 
 
 @pytest.fixture

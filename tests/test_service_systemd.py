@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import dataclasses
 import re
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -12,12 +10,10 @@ from pathlib import Path
 import pytest
 
 from evals.loopback_sshd import free_port
-from tests import nspawn_host
-from tests.nspawn_host import NoNspawn, SystemdHost
+from tests.nspawn_host import SystemdHost, linked, small_engines
 from tests.service_scenarios import answers, apply_and_die, change, look, plan_of, starts, until
 from tools import service, transaction
 from tools.contract import Host, Result, ToolError
-from tools.host import connect
 from tools.ssh import SshHost
 
 pytestmark = [pytest.mark.systemd, pytest.mark.slow]
@@ -54,25 +50,8 @@ RestartSec=200ms
 
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SystemdHost]:
-    units = {f"{name}.service": _UNIT.format(name=name, port=PORTS[name]) for name in NAMES}
-    code = (Path(__file__).parent / "small_engine.py").read_text()
-    try:
-        with nspawn_host.booted(
-            tmp_path_factory.mktemp("systemd"), units, {"/opt/engine/serve.py": code}
-        ) as up:
-            yield up
-    except NoNspawn as problem:
-        pytest.skip(f"no systemd host: {problem}")
-
-
-@contextlib.asynccontextmanager
-async def linked(machine: SystemdHost, user: str = "root") -> AsyncIterator[Host]:
-    """Connect, and let go again."""
-    link = await connect(dataclasses.replace(machine.target(), user=user), machine.settings)
-    try:
-        yield link
-    finally:
-        await link.close()
+    with small_engines(tmp_path_factory.mktemp("systemd"), _UNIT, PORTS) as up:
+        yield up
 
 
 @pytest.fixture
