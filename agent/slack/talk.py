@@ -269,7 +269,7 @@ class Talk:
         if self._stopped_by is not None:
             who = escaped(self._desk.door.clean.line(self._stopped_by.label(), 120))
             await self.tell(f"Stopped by {who}. What was gathered is kept; `go on` takes it up again.")
-        elif self._draining:
+        elif self._draining and state in ("working", "waiting"):
             await self.tell("I am being restarted. I go on with this by myself when I am back.")
 
 
