@@ -225,7 +225,7 @@ class Methods:
         message = self.own(channel, args, "message_not_owned_by_app")
         key = channel.id, message["ts"]
         found = self.world.streams.get(key)
-        if found is not None and time.monotonic() - found.touched > self.stream_seconds:
+        if found is not None and time.monotonic() - found.begun > self.stream_seconds:
             self.end_stream(*key)
             found = None
         if found is None:
@@ -245,8 +245,7 @@ class Methods:
         text = _streamed(args)
         if not text and not args.get("chunks"):
             raise Refused("no_text")
-        stream.text += text
-        stream.touched = time.monotonic()
+        stream.text += text  # it lives no longer for it
         message["text"] = stream.text
         return {"channel": channel.id, "ts": message["ts"]}
 

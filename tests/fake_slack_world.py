@@ -103,7 +103,7 @@ class Stream:
     channel: str
     ts: str
     text: str = ""
-    touched: float = 0.0
+    begun: float = 0.0
 
 
 class World:

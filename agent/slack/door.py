@@ -31,6 +31,8 @@ class Door:
     def __init__(self, client: AsyncWebClient, clean: Cleaner) -> None:
         self._client = client
         self.clean = clean
+        self.growing = 0
+        """Messages that grow right now: they share the calls that Slack takes a minute."""
 
     async def call(self, method: str, **arguments: Any) -> Mapping[str, Any]:
         """Call a method that writes; raise `SlackRefused` with what to do when Slack refuses it."""

@@ -10,9 +10,20 @@ if TYPE_CHECKING:
     from slack_sdk.errors import SlackApiError
 
 GONE: Final = frozenset(
-    {"not_in_channel", "channel_not_found", "is_archived", "restricted_action", "user_not_in_channel"}
+    {
+        "not_in_channel",
+        "channel_not_found",
+        "is_archived",
+        "user_not_in_channel",
+        "thread_not_found",
+        "restricted_action",
+        "restricted_action_read_only_channel",
+        "restricted_action_thread_only_channel",
+        "restricted_action_non_threadable_channel",
+        "restricted_action_thread_locked",
+    }
 )
-"""Answers that mean: nothing can be said in this channel any more."""
+"""Answers that mean: nothing can be said in this channel, or thread, any more."""
 
 KEYS: Final = frozenset(
     {
@@ -22,9 +33,21 @@ KEYS: Final = frozenset(
         "token_revoked",
         "token_expired",
         "not_allowed_token_type",
+        "team_access_not_granted",
     }
 )
 """Answers that mean: the key itself is no good."""
+
+
+_INVITE: Final = "invite the bot into the channel again"
+_GONE_DO: Final = {
+    "is_archived": "unarchive the channel, or ask in another one",
+    "thread_not_found": "its first message was deleted; ask anew",
+} | {
+    code: "let the bot post there (the channel's posting permissions), or ask in another channel"
+    for code in GONE
+    if code.startswith("restricted_action")
+}
 
 
 class SlackRefused(LeadlineError):
@@ -50,7 +73,7 @@ def told(method: str, error: SlackApiError) -> SlackRefused:
         return SlackRefused(f"Slack: {method} got an answer that is no JSON", code="link")
     code = str(answer.get("error") or f"http {getattr(answer, 'status_code', '?')}")
     if code in GONE:
-        return ChannelGone(f"Slack: {method}: {code}", do="invite the bot into the channel again", code=code)
+        return ChannelGone(f"Slack: {method}: {code}", do=_GONE_DO.get(code, _INVITE), code=code)
     if code == "missing_scope":
         needed = answer.get("needed") or "see the manifest"
         return SlackRefused(

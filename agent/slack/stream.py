@@ -20,6 +20,14 @@ from agent.slack.text import MESSAGE_CHARS, STREAM_CHARS, Markup, escaped
 EVERY_S: Final = 1.2
 """Slack takes about one rewriting of a message a second."""
 
+AT_ONCE: Final = 2
+"""So many messages may grow at that pace; Slack takes about a hundred such calls a minute of a whole app."""
+
+STREAM_S: Final = 240.0
+"""Slack ends a streamed message by itself after about five minutes, however much is said in it."""
+
+STOPPED: Final = "You stopped this message, so I do not show each step any more. `stop` ends the work itself."
+
 _BLOCK: Final = "-----BEGIN"
 _log = logging.getLogger("leadline.slack")
 
@@ -44,13 +52,22 @@ class Growing:
     """Show lines as they come, at most one call to Slack in `EVERY_S` seconds."""
 
     def __init__(
-        self, door: Door, store: SlackStore, place: Place, reader: Person, *, every_s: float = EVERY_S
+        self,
+        door: Door,
+        store: SlackStore,
+        place: Place,
+        reader: Person,
+        *,
+        every_s: float = EVERY_S,
+        stream_s: float = STREAM_S,
     ) -> None:
         self._door = door
         self._store = store
         self._place = place
         self._reader = reader
         self._every_s = every_s
+        self._stream_s = stream_s
+        self._sending = asyncio.Lock()
         self._how: Literal["streamed", "rewritten"] = "streamed"
         self._ts = ""
         self._shown: list[Line] = []
@@ -61,7 +78,11 @@ class Growing:
         self._said_lines = 0
         self._more_said = False
         self._due: asyncio.Task[None] | None = None
-        self._gone = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._old = False
+        """The open message is to be ended before Slack does it."""
+        self._mute = False
+        """Nothing can be shown any more, or nobody wants it."""
 
     def line(self, text: str, *, bold: bool = False) -> None:
         """Add a line."""
@@ -89,7 +110,8 @@ class Growing:
         """Show all that is left and finish the message."""
         self.end_of_text()
         if self._due is not None:
-            self._due.cancel()
+            async with self._sending:  # a call that is cut off may have been done, and would be made again
+                self._due.cancel()
             await asyncio.wait({self._due})
             self._due = None
         await self._flush()
@@ -116,27 +138,35 @@ class Growing:
             self._due = asyncio.create_task(self._later())
 
     async def _later(self) -> None:
-        # A first line is shown at once; what comes right behind it waits.
-        if self._ts:
-            await asyncio.sleep(self._every_s)
-        while (self._waiting or self._more_said) and not self._gone:
-            self._take_lines(whole=False)
-            await self._flush()
-            await asyncio.sleep(self._every_s)
+        self._door.growing += 1
+        try:
+            # A first line is shown at once; what comes right behind it waits.
+            if self._ts:
+                await self._pause()
+            while (self._waiting or self._more_said or self._old) and not self._mute:
+                self._take_lines(whole=False)
+                await self._flush()
+                await self._pause()
+        finally:
+            self._door.growing -= 1
+
+    async def _pause(self) -> None:
+        await asyncio.sleep(self._every_s * max(1.0, self._door.growing / AT_ONCE))
 
     async def _flush(self) -> None:
         """Send what waits; a channel that is gone is noted once and nothing is tried any more."""
-        try:
-            while self._waiting and not self._gone:
-                await self._send()
-        except ChannelGone as error:
-            self._gone = True
-            _log.warning("%s (channel %s)", error, self._place.channel)
-        except SlackRefused as error:
-            _log.warning("%s; shown later", error)
+        async with self._sending:
+            try:
+                while (self._waiting or self._old) and not self._mute:
+                    await self._send()
+            except ChannelGone as error:
+                self._mute = True
+                _log.warning("%s (channel %s)", error, self._place.channel)
+            except SlackRefused as error:
+                _log.warning("%s; shown later", error)
 
     async def _send(self) -> None:
-        taken = self._fitting()
+        taken = [] if self._old else self._fitting()
         if not taken:
             await self._finish()
             return
@@ -148,13 +178,26 @@ class Growing:
             except ChannelGone:
                 raise
             except SlackRefused as error:
-                _log.info("%s; the message is rewritten instead", error)
-                self._how = "rewritten"
-                if self._size([*self._shown, *taken]) > MESSAGE_CHARS:
-                    self._forget()
+                await self._not_streamed(error, taken)
                 return
         await self._rewrite(taken)
         self._taken(taken)
+
+    async def _not_streamed(self, error: SlackRefused, taken: list[Line]) -> None:
+        """Go on by rewriting the message; by nothing where a reader stopped it with Slack's own button."""
+        if error.code == "ratelimited":
+            raise error
+        if error.code == "stopped_by_user":
+            self._forget()
+            self._mute = True
+            await self._door.say(self._place, STOPPED)
+            return
+        _log.info("%s; the message is rewritten instead", error)
+        if self._ts and error.code != "message_not_in_streaming_state":
+            await end_stream(self._door, self._place, self._ts)  # what is being streamed cannot be rewritten
+        self._how = "rewritten"
+        if self._size([*self._shown, *taken]) > MESSAGE_CHARS:
+            self._forget()
 
     def _taken(self, lines: list[Line]) -> None:
         self._shown += lines
@@ -196,6 +239,8 @@ class Growing:
             except ChannelGone:
                 raise
             except SlackRefused as error:
+                if error.code == "ratelimited":
+                    raise
                 _log.info("%s; a new message is begun", error)
                 self._forget()
                 text = "\n".join(line.shown("mrkdwn") for line in lines)
@@ -204,18 +249,26 @@ class Growing:
     def _opened(self, ts: str) -> None:
         self._ts = ts
         self._store.show(self._place, ts, "stream")
+        if self._how == "streamed":
+            self._timer = asyncio.get_running_loop().call_later(self._stream_s, self._grown_old)
+
+    def _grown_old(self) -> None:
+        self._old = True
+        self._soon()
 
     def _forget(self) -> None:
         if self._ts:
             self._store.shut(self._place.channel, self._ts)
-        self._ts, self._shown = "", []
+        if self._timer is not None:
+            self._timer.cancel()
+        self._ts, self._shown, self._old = "", [], False
 
     async def _finish(self) -> None:
         """End the open message; the next line begins another."""
         ts = self._ts
         streamed = self._how == "streamed"
         self._forget()
-        if ts and streamed and not self._gone:
+        if ts and streamed and not self._mute:
             await end_stream(self._door, self._place, ts)
 
 

@@ -36,7 +36,7 @@ DEAF = (
     "more (`model` and `base_url` in the settings). What you said is recorded."
 )
 PASSING: Final = frozenset(
-    {"link", "internal_error", "fatal_error", "service_unavailable", "request_timeout"}
+    {"link", "internal_error", "fatal_error", "service_unavailable", "request_timeout", "ratelimited"}
 )
 """Refusals after which the same words are said again."""
 
