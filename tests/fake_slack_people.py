@@ -64,25 +64,34 @@ class Person:
         return Said(place.id, message["ts"], message, sent)
 
     async def edits(self, said: Said, text: str) -> list[Delivery]:
-        """Change what was said."""
+        """Change what was said; Slack tells it by two events where the app is mentioned."""
         before = dict(said.message)
-        said.message.update(text=text, blocks=[_rich(text)])
+        edited = {"user": self.member.id, "ts": self.slack.world.ts()}
+        said.message.update(text=text, blocks=[_rich(text)], edited=edited)
         place = self.slack.world.channels[said.channel]
-        event = {
-            "type": "message", "subtype": "message_changed", "message": said.message, "hidden": True,
-            "previous_message": before, "channel": said.channel, "ts": self.slack.world.ts(),
-        }  # fmt: skip
-        return await self.event(place, event, mention=False)
+        sent = await self.event(place, self._revision("message_changed", said, before), mention=False)
+        if f"<@{BOT_USER}>" in text and place.kind != "im":
+            again = self._callback("app_mention", said.message | {"channel": place.id})
+            sent.append(await self.slack.socket.deliver("events_api", again))
+        return sent
 
     async def deletes(self, said: Said) -> list[Delivery]:
-        """Take back what was said."""
+        """Take back what was said; what has answers leaves a stone."""
         place = self.slack.world.channels[said.channel]
-        place.messages.remove(said.message)
-        event = {
-            "type": "message", "subtype": "message_deleted", "previous_message": said.message, "hidden": True,
-            "deleted_ts": said.ts, "channel": said.channel, "ts": self.slack.world.ts(),
-        }  # fmt: skip
+        before = dict(said.message)
+        if len(place.thread(said.ts)) > 1:
+            said.message.update(subtype="tombstone", text="This message was deleted.", blocks=[])
+            event = self._revision("message_changed", said, before)
+        else:
+            place.messages.remove(said.message)
+            event = self._revision("message_deleted", said, before) | {"deleted_ts": said.ts}
         return await self.event(place, event, mention=False)
+
+    def _revision(self, kind: str, said: Said, before: Json) -> Json:
+        return {
+            "type": "message", "subtype": kind, "message": said.message, "previous_message": before,
+            "hidden": True, "channel": said.channel, "ts": self.slack.world.ts(),
+        }  # fmt: skip
 
     async def event(self, place: Channel, event: Json, *, mention: bool = True) -> list[Delivery]:
         """Send a message to the app by each event that it listens for and may hear."""

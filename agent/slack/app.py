@@ -69,6 +69,9 @@ def _listen_to_messages(app: AsyncApp, bot: Bot, me: str) -> None:
         spoken = incoming.spoken(body, me)
         if spoken is not None:
             bot.heard(spoken)
+        change = incoming.revised(body)
+        if change is not None:
+            bot.revised(change)
 
     async def used(ack: Ack, body: dict[str, Any]) -> None:
         spoken = incoming.shortcut(body, me)

@@ -19,6 +19,7 @@ from agent.config import Settings
 from agent.errors import LeadlineError
 from agent.slack.door import Block, Door
 from agent.slack.errors import SlackRefused
+from agent.slack.history import messages_of
 from agent.slack.report import section
 from agent.slack.store import Place, SlackStore
 from agent.slack.text import SECTION_CHARS, Cleaner, escaped, fenced
@@ -71,12 +72,11 @@ async def ask(
 async def _close_lost(door: Door, place: Place, approval: str) -> None:
     """Take the buttons away of a question that nobody knows of any more."""
     try:
-        answer = await door.look("conversations.replies", channel=place.channel, ts=place.ts, limit=200)
+        found = await messages_of(door, place)
     except SlackRefused as error:
         _log.warning("%s; a question with buttons may be left", error)
         return
-    found = answer.get("messages")
-    for one in found if isinstance(found, list) else []:
+    for one in found:
         if one.get("bot_id") and approval in json.dumps(one.get("blocks") or []):
             with suppress(SlackRefused):  # another's message, which is not ours to change
                 await door.change(

@@ -12,13 +12,13 @@ from typing import Any
 
 from agent.errors import LeadlineError
 from agent.roles import Person
-from agent.slack import approvals, buttons, report
+from agent.slack import approvals, buttons, report, revised
 from agent.slack.audit import refused_to
 from agent.slack.desk import Desk
 from agent.slack.errors import SlackRefused
 from agent.slack.history import context_of, events_of
 from agent.slack.hosts import choose
-from agent.slack.incoming import Click, Spoken
+from agent.slack.incoming import Click, Revised, Spoken
 from agent.slack.said import Said
 from agent.slack.store import Kept, Place
 from agent.slack.stream import end_stream
@@ -57,6 +57,10 @@ class Bot:
         """Take in a message, acknowledged or about to be."""
         if not self._draining:
             self._go(self._take(spoken), spoken.place)
+
+    def revised(self, change: Revised) -> None:
+        """Take in that a message was edited or deleted."""
+        self._go(revised.tell(self.desk, change), change.place)
 
     def pressed(self, click: Click) -> None:
         """Take in a press of a button."""

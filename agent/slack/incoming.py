@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import html
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from agent.slack.store import Place
+from agent.slack.written import words, written
 
-_MOST_CHARS: Final = 12_000
-_SPECIAL: Final = re.compile(r"<([@#!]?)([^<>|]*)(?:\|([^<>]*))?>")
 _HEARD: Final = frozenset({None, "file_share", "thread_broadcast"})
 """Subtypes of messages that people write; edits, joins and bots have others."""
+
+_REVISED: Final = frozenset({"message_changed", "message_deleted"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +65,24 @@ class Click:
         return self.team, self.user, self.action_ts, self.action
 
 
+@dataclass(frozen=True, slots=True)
+class Revised:
+    """Hold that a person edited, or deleted, a message of theirs."""
+
+    place: Place
+    ts: str
+    """Of the message, as it was first sent."""
+    team: str
+    user: str
+    delivery: str
+    deleted: bool
+
+    @property
+    def name(self) -> str:
+        """Return what `Spoken.name` was of the message."""
+        return f"message:{self.place.channel}:{self.ts}"
+
+
 def spoken(body: Mapping[str, Any], bot_user: str) -> Spoken | None:
     """Return the message of an event; None when no person wrote it."""
     event = body.get("event") or {}
@@ -94,6 +111,27 @@ def spoken(body: Mapping[str, Any], bot_user: str) -> Spoken | None:
     )
 
 
+def revised(body: Mapping[str, Any]) -> Revised | None:
+    """Return that a person edited or deleted a message; None where Slack itself added a preview to it."""
+    event = body.get("event") or {}
+    before, after = event.get("previous_message") or {}, event.get("message") or {}
+    kind, user, channel = event.get("subtype"), str(before.get("user") or ""), str(event.get("channel") or "")
+    if kind not in _REVISED or before.get("bot_id") or not (user and channel and before.get("ts")):
+        return None
+    deleted = kind == "message_deleted" or after.get("subtype") == "tombstone"
+    if not deleted and after.get("text") == before.get("text"):
+        return None
+    team = str(body.get("team_id") or before.get("team") or "")
+    return Revised(
+        place=Place(team, channel, str(before.get("thread_ts") or before["ts"])),
+        ts=str(before["ts"]),
+        team=str(before.get("user_team") or before.get("team") or team),
+        user=user,
+        delivery=str(body.get("event_id") or ""),
+        deleted=deleted,
+    )
+
+
 def shortcut(body: Mapping[str, Any], bot_user: str) -> Spoken | None:
     """Return the message that a shortcut was used on, as if whoever used it had asked about it."""
     message, user = body.get("message") or {}, body.get("user") or {}
@@ -101,13 +139,12 @@ def shortcut(body: Mapping[str, Any], bot_user: str) -> Spoken | None:
     team = str((body.get("team") or {}).get("id") or "")
     if not (channel and ts and user.get("id")):
         return None
-    texts = [str(message.get("text") or ""), *attached(message)]
     return Spoken(
         place=Place(team, channel, str(message.get("thread_ts") or ts)),
         ts=ts,
         team=str(user.get("team_id") or team),
         user=str(user["id"]),
-        text=words("\n".join(text for text in texts if text), bot_user),
+        text=words(written(message), bot_user),
         delivery=f"shortcut:{body.get('action_ts')}:{user['id']}",
         direct=channel.startswith("D"),
         mention=True,
@@ -158,31 +195,6 @@ def submitted(body: Mapping[str, Any]) -> tuple[Click, str] | None:
         trigger="",
     )
     return press, reason
-
-
-def words(text: str, bot_user: str) -> str:
-    """Return what a person wrote, without the mention of the bot and without Slack's own signs."""
-
-    def plain(match: re.Match[str]) -> str:
-        sign, inside, label = match.groups()
-        if sign == "@":
-            return "" if inside == bot_user else f"@{label or inside}"
-        if sign == "#":
-            return f"#{label or inside}"
-        return f"@{inside}" if sign == "!" else (label if label and label != inside else inside)
-
-    return html.unescape(_SPECIAL.sub(plain, text[:_MOST_CHARS])).strip()
-
-
-def attached(message: Mapping[str, Any]) -> list[str]:
-    """Return what stands in the attachments of an alert; many programs put everything there."""
-    found: list[str] = []
-    for one in (message.get("attachments") or [])[:10]:
-        named = [f"{field.get('title')}: {field.get('value')}" for field in (one.get("fields") or [])[:20]]
-        found += [str(one[name]) for name in ("title", "text") if one.get(name)] + named
-        if not one.get("title") and not one.get("text") and one.get("fallback"):
-            found.append(str(one["fallback"]))
-    return found
 
 
 def _object(text: Any) -> dict[str, str]:

@@ -118,6 +118,11 @@ class SlackStore:
         done = self._connection.execute("insert or ignore into delivered values (?, ?)", (name, time.time()))
         return done.rowcount == 1
 
+    def heard(self, name: str) -> bool:
+        """Tell whether a delivery of this name came before."""
+        found = self._connection.execute("select 1 from delivered where name = ?", (name,))
+        return found.fetchone() is not None
+
     def keep(self, name: str, said: str) -> None:
         """Keep what was said until it is done with: it is acknowledged then, and nobody sends it again."""
         self._connection.execute(
