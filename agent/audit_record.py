@@ -11,6 +11,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tools.declared import Effect
+from tools.wrong_fields import first_wrong
 
 Kind = Literal[
     "command_started",
@@ -104,9 +105,7 @@ def read(line: bytes) -> AuditRecord:
     try:
         record = AuditRecord.model_validate_json(line)
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"]) or "line"
-        raise Broken(f"is no record ({field}: {first['msg']})") from error
+        raise Broken(f"is no record ({first_wrong(error, 'line').text})") from error
     if found is None or hashlib.sha256(line[:-_SEAL_BYTES]).hexdigest() != record.hash:
         raise Broken(f"is not as it was written: record {record.seq} was edited")
     return record

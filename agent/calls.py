@@ -24,6 +24,7 @@ from agent.state import ToolCall
 from tools.contract import Args, ArtifactRef, ToolContext, ToolError
 from tools.display import printable
 from tools.policy_settings import SWITCHED_OFF
+from tools.wrong_fields import bare
 
 PROPOSE_CHANGE: Final = "propose_change"
 """The call that leads to review and experiment in mode ``apply``."""
@@ -121,7 +122,7 @@ def validated(args: type[M], call: ToolCall) -> M:
         return args.model_validate(raw)
     except ValidationError as error:
         wrong = [
-            f"{'.'.join(str(part) for part in item['loc']) or 'arguments'}: {item['msg']}"
+            f"{'.'.join(str(part) for part in item['loc']) or 'arguments'}: {bare(item['msg'])}"
             for item in error.errors()[:5]
         ]
         known = ", ".join(args.model_fields)

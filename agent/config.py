@@ -38,6 +38,7 @@ from agent.roles import ApprovalSettings
 from agent.slack_settings import SlackSettings
 from tools.contract import ToolSettings
 from tools.policy_settings import PolicySettings
+from tools.wrong_fields import first_wrong
 
 SITE = Path("/etc/leadline/config.toml")
 """The settings of whoever runs this machine."""
@@ -204,7 +205,7 @@ def load_settings(**flags: object) -> Settings:
         tell(doubts(found))
         return with_model(found, found.model, flags.get("base_url")) if found.model in found.models else found
     except ValidationError as error:
-        raise wrong(Settings, read_files(config_files()), error.errors()[0]) from error
+        raise wrong(read_files(config_files()), first_wrong(error, "settings", Settings)) from error
     except SettingsError as error:
         raise UsageError(f"a setting in the environment is not JSON: {error}", do="see LEADLINE_*") from error
 

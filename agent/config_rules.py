@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from agent.config_sources import NAMED, ConfigFile, wrong
 from agent.errors import UsageError
+from tools.wrong_fields import unknown_field
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -73,7 +74,7 @@ def check_project(model: type[BaseModel], files: Sequence[ConfigFile]) -> None:
         return
     for location, value in leaves(project.data):
         if location[0] not in model.model_fields:
-            raise wrong(model, [project], {"loc": location[:1], "type": "extra_forbidden"})
+            raise wrong([project], unknown_field(model, location[:1]))
         empty = value == {} and (len(location) == 1 or location[0] not in NAMED)
         if not empty and not _may_say(location, value, _below(model, files, location)):
             raise UsageError(_refused(project, location), do=_instead(project, files))

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import stat
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 from agent.errors import UsageError
-
-if TYPE_CHECKING:
-    from pydantic import BaseModel
+from tools.wrong_fields import WrongField
 
 Rank = Literal["site", "person", "project"]
 RANKS: tuple[Rank, ...] = get_args(Rank)
@@ -133,51 +130,18 @@ def _refuse_twice(files: Sequence[ConfigFile]) -> None:
                 seen[name] = file.path
 
 
-def wrong(model: type[BaseModel], files: Sequence[ConfigFile], error: Mapping[str, Any]) -> UsageError:
+def wrong(files: Sequence[ConfigFile], found: WrongField) -> UsageError:
     """Return what a person reads of a value that does not hold: field, file and line, and what would."""
-    location: tuple[str | int, ...] = tuple(part for part in error["loc"] if part != "[key]")
+    location = found.place
     file = next((one for one in reversed(files) if one.says(location)), None)
     if file is None:  # a single value that stands for a list of one has no place of its own in the file
         file = next((one for one in reversed(files) if one.says(location[:-1])), None)
     line = file.line(location) if file is not None else None
     where = f" in {file.path}" + (f" line {line}" if line else "") if file is not None else ""
-    field = ".".join(str(part) for part in location)
-    if error["type"] != "extra_forbidden":
-        said = str(error["msg"]).removeprefix("Value error, ")
-        names = ", ".join(str(one.path) for one in files) or "none"
-        do = "" if where else f"see LEADLINE_* in the environment and these files: {names}"
-        return UsageError(f"setting {field}{where}: {said}", do=do)
-    names_there = fields_at(model, location[:-1])
-    near = difflib.get_close_matches(str(location[-1]), names_there, n=3, cutoff=0.5)
-    do = f"nearest: {', '.join(near)}" if near else f"there are: {', '.join(names_there)}"
-    return UsageError(f"setting {field}{where}: there is no such setting", do=do)
-
-
-def fields_at(model: type[BaseModel], location: Sequence[str | int]) -> list[str]:
-    """Return the names of the settings at a location; none where there is no table."""
-    inside = _table_at(model, location)
-    return list(inside.model_fields) if inside is not None else []
-
-
-def _table_at(model: type[BaseModel], location: Sequence[str | int]) -> type[BaseModel] | None:
-    found: Any = model
-    for part in location:
-        if not _is_table(found):
-            found = next((one for one in reversed(get_args(found)) if one is not type(None)), None)
-        elif part in found.model_fields:
-            found = found.model_fields[str(part)].annotation
-        else:
-            return None
-        found = next((one for one in get_args(found) if _is_table(one)), found) if _optional(found) else found
-    return found if _is_table(found) else None
-
-
-def _optional(kind: Any) -> bool:
-    return type(None) in get_args(kind)
-
-
-def _is_table(kind: Any) -> bool:
-    return hasattr(kind, "model_fields")
+    names = ", ".join(str(one.path) for one in files) or "none"
+    do = "" if where else f"see LEADLINE_* in the environment and these files: {names}"
+    said = found.says.replace("there is no such field", "there is no such setting")
+    return UsageError(f"setting {found.field}{where}: {said}", do=found.do or do)
 
 
 def _line_of(lines: Sequence[str], location: list[str]) -> int | None:

@@ -16,6 +16,7 @@ from prompts import strict_yaml
 from prompts.render import render
 from tools.contract import Args, Tool, ToolContext, ToolError
 from tools.display import printable
+from tools.wrong_fields import first_wrong
 
 if TYPE_CHECKING:
     from agent.config import Settings
@@ -72,7 +73,7 @@ def find(settings: Settings) -> Found:
             try:
                 book = load(path)
             except UsageError as error:
-                problems.append(error.what)
+                problems.append(str(error))
                 continue
             if book.name in books:
                 problems.append(f"{path}: {book.name} stands in {books[book.name].folder} already")
@@ -91,9 +92,8 @@ def load(path: Path) -> Runbook:
     except yaml.YAMLError as error:
         raise UsageError(f"{path}: its head is not YAML: {' '.join(str(error).split())[:160]}") from error
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"]) or "head"
-        raise UsageError(f"{path}: {field}: {first['msg']}") from error
+        wrong = first_wrong(error, "head", _Head)
+        raise UsageError(f"{path}: {wrong.text}", do=wrong.do) from error
     if head.name != path.parent.name:
         raise UsageError(f"{path}: its name is {head.name}, that of its folder {path.parent.name}")
     return Runbook(

@@ -31,6 +31,7 @@ from agent.events import (
     event_adapter,
 )
 from tools.contract import Redactor
+from tools.wrong_fields import first_wrong
 
 OURS = frozenset(
     {"sha256", "at", "taken_at", "id", "tool_call_id", "call", "handle", "artifact", "prompts", "state"}
@@ -294,9 +295,7 @@ def parse_lines(lines: Iterable[bytes | dict[str, Any]], path: Path) -> Iterator
         try:
             event: Event = from_json(line) if isinstance(line, bytes) else from_python(line)
         except ValidationError as error:
-            first = error.errors()[0]
-            field = ".".join(str(part) for part in first["loc"][1:]) or "line"
-            raise TranscriptError(f"{path}:{number}: {field}: {first['msg']}") from error
+            raise TranscriptError(f"{path}:{number}: {first_wrong(error, 'line', below=1).text}") from error
         if event.seq != number - 1:
             raise TranscriptError(f"{path}:{number}: seq: {event.seq} where {number - 1} was due")
         if isinstance(event, Started) != (number == 1):

@@ -16,6 +16,7 @@ from evals.captured_host import HostRecord, asked_urls
 from evals.lab.package import PINS
 from evals.lab.scenario import Scenario
 from tools import facts_parse
+from tools.wrong_fields import first_wrong
 
 _CAPABILITY: Final = (
     (r"RTX PRO \d+ Blackwell|RTX 50\d\d|GB10", (12, 0)),
@@ -201,9 +202,7 @@ def _check(made: Recorded) -> None:
     try:
         Scenario.model_validate(made.fields)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "scenario"
         raise UsageError(
-            f"the host cannot be recorded as it is: {where}: {first['msg'][:200]}",
+            f"the host cannot be recorded as it is: {first_wrong(error, 'scenario').text[:240]}",
             do="write the scenario by hand, see docs/scenarios.md",
         ) from None

@@ -15,6 +15,7 @@ from agent.errors import UsageError
 from agent.state import EvidenceKind, Mode, Outcome
 from evals.case_question import DOWN, Earlier, Part, Wanted, all_patterns
 from evals.nearest import hint
+from tools.wrong_fields import first_wrong
 
 FOLDER = Path(__file__).parent / "cases"
 
@@ -247,10 +248,8 @@ def load(name: str, folder: Path = FOLDER) -> Case:
     try:
         return Case.model_validate(raw)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "case"
-        more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-        raise UsageError(f"{path}:{line_in(lines, first['loc'])}: {where}: {first['msg']}{more}") from None
+        wrong = first_wrong(error, "case", Case)
+        raise UsageError(f"{path}:{line_in(lines, wrong.place)}: {wrong.text}", do=wrong.do) from None
 
 
 def _seen_from(path: Path, scenario: object) -> object:

@@ -13,6 +13,7 @@ from evals.case import Scorer
 from evals.results import Result, Way
 from evals.run import Done
 from evals.summary import Row, succeeded, summarise
+from tools.wrong_fields import first_wrong
 
 FILE = Path(__file__).parent / "baseline.json"
 
@@ -69,9 +70,8 @@ def load(path: Path = FILE) -> Baseline:
     except FileNotFoundError as error:
         raise UsageError(f"no baseline at {path}", do="store one: leadline eval --save-baseline") from error
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"]) or "baseline"
-        raise TranscriptError(f"{path}: {field}: {first['msg']}", do="store it again") from error
+        found = first_wrong(error, "baseline")
+        raise TranscriptError(f"{path}: {found.text}", do="store it again") from error
 
 
 def drops(done: Done, baseline: Baseline) -> list[str]:

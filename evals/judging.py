@@ -27,6 +27,7 @@ from evals.findings import fold
 from evals.jobs import RECORDED
 from evals.results import Result
 from prompts.render import render
+from tools.wrong_fields import words
 
 TRIES = 2
 LONGEST = 2_000
@@ -103,7 +104,7 @@ def _wrong(error: ValidationError) -> str:
     if first["type"] == "json_invalid":
         return "it is no JSON object"
     place = first["loc"][0] if first["loc"] and first["loc"][0] in Opinion.model_fields else "the object"
-    return f"{place}: {first['msg']}"
+    return f"{place}: {words(first)}"
 
 
 def question(wanted: Case, told: dict[str, Any], again: str = "") -> str:

@@ -22,6 +22,7 @@ from evals.nearest import hint
 from evals.packed import PackedStore
 from evals.packed_rows import Row, line_of, unpack_rows
 from tools.contract import ArtifactRef
+from tools.wrong_fields import first_wrong
 
 if TYPE_CHECKING:
     from evals.results import Score
@@ -80,10 +81,9 @@ def about(name: str, folder: Path = FOLDER) -> About:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: is not YAML: {' '.join(str(error).split())}") from error
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"]) or "file"
-        line = strict_yaml.line_in(node, first["loc"])
-        raise UsageError(f"{path}:{line}: {field}: {first['msg']}") from error
+        wrong = first_wrong(error, "file", About)
+        line = strict_yaml.line_in(node, wrong.place)
+        raise UsageError(f"{path}:{line}: {wrong.text}", do=wrong.do) from error
 
 
 def path_of(name: str, folder: Path = FOLDER) -> Path:

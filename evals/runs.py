@@ -19,6 +19,7 @@ from agent.errors import LeadlineError, TranscriptError, UsageError
 from agent.state import Record
 from evals.jobs import Asked, Job
 from evals.results import Result
+from tools.wrong_fields import first_wrong
 
 _ID = re.compile(r"[a-z0-9][a-z0-9-]{2,63}")
 _WAIT_S = 30.0
@@ -83,9 +84,7 @@ def load(settings: Settings, run: str) -> RunFile:
     try:
         return RunFile.model_validate_json(path.read_bytes())
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"]) or "run"
-        raise TranscriptError(f"{path}: {field}: {first['msg']}", do="start a new run") from error
+        raise TranscriptError(f"{path}: {first_wrong(error, 'run').text}", do="start a new run") from error
 
 
 def lock(folder: Path) -> int:
@@ -147,10 +146,9 @@ def read(folder: Path) -> dict[str, Result]:
         try:
             result = Result.model_validate_json(line)
         except ValidationError as error:
-            first = error.errors()[0]
-            field = ".".join(str(part) for part in first["loc"]) or "line"
             raise TranscriptError(
-                f"{path}:{number}: {field}: {first['msg']}", do="take the line out, then resume the run"
+                f"{path}:{number}: {first_wrong(error, 'line').text}",
+                do="take the line out, then resume the run",
             ) from error
         found[result.key] = result
     return found

@@ -127,7 +127,7 @@ async def connected(target: HostTarget, settings: Settings) -> Host:
     try:
         return await connect(target, settings)
     except ConnectError as error:
-        raise HostUnreachable(f"{error.host}: {error.what}", do=error.do) from error
+        raise HostUnreachable(error.told, do=error.do) from error
 
 
 async def bring_up(scenario: str, settings: Settings) -> Lab:

@@ -66,7 +66,7 @@ def test_a_key_that_stands_twice_in_a_playbook_is_named(tmp_path: Path) -> None:
     ("line", "says"),
     [
         ("mode: apply", r"healthy-fine\.yaml:{line}: mode: stands twice"),
-        ("colour: red", r"healthy-fine\.yaml:{line}: colour: Extra inputs"),
+        ("colour: red", r"healthy-fine\.yaml:{line}: colour: there is no such field"),
     ],
 )
 def test_what_is_wrong_beside_a_recording_is_named_with_its_line(

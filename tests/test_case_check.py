@@ -46,7 +46,7 @@ def bad_case(tmp_path: Path, **more: Any) -> Path:
         ({}, None),
         ({"scenario": "nowhere"}, "no scenario 'nowhere'"),
         ({"scenario": "./there.yaml"}, "no scenario"),
-        ({"colour": "red"}, "colour: Extra inputs"),
+        ({"colour": "red"}, "colour: there is no such field"),
         ({"causes": [{"id": "a", "says": "Off.", "any": ["("]}]}, "is no pattern"),
         ({"causes": [{"id": "a", "says": "Off.", "any": ["x*"]}]}, "stands in any text at all"),
         ({"distractors": [{"id": "d", "any": ["graphs"]}]}, "stands in what the true cause a says"),

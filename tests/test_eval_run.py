@@ -195,7 +195,7 @@ def test_broken_cases_do_not_count_and_name_file_line_and_field(small: Path) -> 
     found = done(small, "solve", pattern="broken-*")
     told = {result.case: result.error for result in found.results if result.error}
     assert "no scenario 'no-such-host'" in told["broken-host"]
-    assert "broken-field.yaml:20: surprise: Extra inputs" in told["broken-field"]
+    assert "broken-field.yaml:20: surprise: there is no such field" in told["broken-field"]
     assert "broken-pattern.yaml:" in told["broken-pattern"] and "causes.0.any" in told["broken-pattern"]
     assert "sglang" in told["broken-package"] and "0.0.0" in told["broken-package"]
     summary = summarise(found)

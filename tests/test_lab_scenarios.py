@@ -170,7 +170,7 @@ def test_a_file_by_path_inherits_and_survives_saving(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("base: kimi-k26-pp8\nhostnam: x\n", "bad.yaml: hostnam: Extra inputs"),
+        ("base: kimi-k26-pp8\nhostnam: x\n", "bad.yaml: hostnam: there is no such field; nearest: hostname"),
         ("base: kimi-k26-pp8\nready: {unit: x, port: many}\n", "bad.yaml: ready.port: "),
         ("base: kimi-k26-pp8\nengine: {hardware: {gpu: x}}\n", "bad.yaml: engine: .*hardware: unknown gpu"),
         ("base: kimi-k26-pp8\nhistory: {x: {at: 3d, text: x}}\n", "bad.yaml: history.x.at: .*in the past"),

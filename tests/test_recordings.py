@@ -180,7 +180,10 @@ def test_an_unknown_recording_lists_those_there_are(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("edit", "says"),
     [
-        (lambda text: text.replace("says:", "sayz:"), r"founding-halfway\.yaml:1: says: Field required"),
+        (
+            lambda text: text.replace("says:", "sayz:"),
+            r"founding-halfway\.yaml:2: sayz: there is no such",
+        ),
         (lambda text: text.replace("success:", "cauze:"), r"founding-halfway\.yaml:4: expect\.cauze"),
         (lambda text: text + "a: [\n", r"founding-halfway\.yaml: is not YAML"),
     ],

@@ -75,7 +75,7 @@ def test_they_are_found_beside_the_settings_of_site_and_person(
     ("head", "says"),
     [
         ("name: other\ndescription: x\n", "its name is other, that of its folder slow-decode"),
-        ("name: slow-decode\n", "description: Field required"),
+        ("name: slow-decode\n", "description: is missing"),
         ("name: Slow Decode\ndescription: x\n", "name: "),
         ("name: a\nname: b\n", "stands twice"),
         ("- a\n", "head: "),

@@ -184,9 +184,9 @@ async def test_what_is_no_http_is_refused() -> None:
     ("text", "says"),
     [
         ("- text: [", "is not YAML"),
-        ("text: hello", "Input should be a valid list"),
-        ("- txt: hello", "0.txt: Extra inputs"),
-        ("- tool_calls: [{}]", "0.tool_calls.0.name: Field required"),
+        ("text: hello", "file: should be a list"),
+        ("- txt: hello", "0.txt: there is no such field"),
+        ("- tool_calls: [{}]", "0.tool_calls.0.name: is missing"),
     ],
 )
 def test_a_script_that_is_none_is_told(tmp_path: Path, text: str, says: str) -> None:

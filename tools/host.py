@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
@@ -22,6 +23,9 @@ class ConnectError(Exception):
         self.what = printable(" ".join(what.split()))
         super().__init__(f"{host}: {self.what}; {do}")
         self.host = host
+        named = re.search(rf"(?<![\w.-]){re.escape(host)}(?![\w.-])", self.what)
+        self.told = self.what if named else f"{host}: {self.what}"
+        """What went wrong, with the host named once."""
         self.reason: ConnectReason = reason
         self.do = do
 

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tools.contract import ToolError
 from tools.policy_rules import Rule
+from tools.wrong_fields import first_wrong
 
 if TYPE_CHECKING:
     from yaml.nodes import MappingNode
@@ -150,9 +151,9 @@ def _model(kind: type[T], path: Path, data: bytes) -> T:
     try:
         return kind.model_validate(raw)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "file"
-        raise PolicyError(f"{path}: {_named_rule(raw, first['loc'])}{where}: {first['msg']}") from error
+        wrong = first_wrong(error, "file", kind)
+        do = f"; {wrong.do}" if wrong.do else ""
+        raise PolicyError(f"{path}: {_named_rule(raw, wrong.place)}{wrong.text}{do}") from error
 
 
 def _named_rule(raw: Mapping[str, Any], where: Sequence[int | str]) -> str:

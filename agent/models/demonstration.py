@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from agent.errors import LeadlineError, UsageError
 from agent.models import ToolSchema
 from agent.state import AssistantTurn, Message, ToolCall
+from tools.wrong_fields import first_wrong
 
 NAME = "demonstration"
 
@@ -90,9 +91,8 @@ def _turn(line: str, where: str) -> DemonstratedTurn:
             raw = {"say": raw.get("say", ""), "calls": [call]}
         return DemonstratedTurn.model_validate(raw)
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"]) or "line"
-        raise UsageError(f"{where}: {field}: {first['msg']}") from error
+        found = first_wrong(error, "line", DemonstratedTurn)
+        raise UsageError(f"{where}: {found.text}", do=found.do) from error
     except ValueError as error:
         raise UsageError(f"{where}: line: not JSON: {error}") from error
 

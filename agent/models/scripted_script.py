@@ -13,6 +13,7 @@ from agent.errors import UsageError
 from agent.models import ToolSchema
 from agent.models.playbook import PlaybookModel
 from agent.state import AssistantTurn, Message, ToolCall
+from tools.wrong_fields import first_wrong
 
 FaultKind = Literal[
     "401",  # the key is refused
@@ -77,10 +78,8 @@ def from_file(path: Path) -> Answers:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} is not YAML or JSON: {' '.join(str(error).split())}") from error
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "file"
         raise UsageError(
-            f"{path}: {where}: {first['msg']}", do="write a list of turns: text, reasoning, tool_calls"
+            f"{path}: {first_wrong(error).text}", do="write a list of turns: text, reasoning, tool_calls"
         ) from error
     return from_turns(turns)
 

@@ -15,6 +15,7 @@ from agent.errors import LeadlineError, UsageError
 from agent.surfaces.targets import Say, is_fresh, open_host, release, say
 from tools.artifacts import ArtifactStore
 from tools.contract import Args, Host, Tool, ToolContext, ToolError
+from tools.wrong_fields import first_wrong
 
 
 def context_of(host: Host, settings: Settings, progress: Say = say) -> ToolContext:
@@ -58,10 +59,9 @@ def parse_arguments(tool: Tool[Any], text: str) -> Args:
             f"{tool.name}: arguments are not JSON: {error}", do="""write '{"key": "value"}'"""
         ) from error
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"]) or "arguments"
+        found = first_wrong(error, "arguments", tool.args)
         known = ", ".join(tool.args.model_fields)
-        raise UsageError(f"{tool.name}: {field}: {first['msg']}", do=f"fields are: {known}") from error
+        raise UsageError(f"{tool.name}: {found.text}", do=found.do or f"fields are: {known}") from error
     return arguments
 
 

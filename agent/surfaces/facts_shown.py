@@ -91,7 +91,7 @@ async def look_at(
         return await look(hosts[name], context)
 
     looks = {seen.host: seen for seen in await each(list(hosts), one)}
-    looks |= {down.name: Seen(down.name, problem=f"{down.what}; {down.do}") for down in hosts.down}
+    looks |= {down.name: Seen(down.name, problem=f"{down.reason}; {down.do}") for down in hosts.down}
     order = [name for name in names if name in looks]
     return [looks[name] for name in [*order, *(other for other in looks if other not in order)]]
 

@@ -71,7 +71,7 @@ async def checked(names: Sequence[str], settings: Settings) -> list[HostRow]:
 
 
 def _down(host: Down) -> HostRow:
-    return HostRow(host=host.name, state="down", says=[host.what.removeprefix(f"{host.name}: ")], do=host.do)
+    return HostRow(host=host.name, state="down", says=[host.reason], do=host.do)
 
 
 async def _look(host: Host, name: str, settings: Settings) -> HostRow:

@@ -29,6 +29,11 @@ class Down:
     what: str
     do: str
 
+    @property
+    def reason(self) -> str:
+        """Return why, to stand beside the name."""
+        return self.what.removeprefix(f"{self.name}: ")
+
 
 class Opened(dict[str, Host]):
     """Hold the hosts that were reached, in the order asked for, and beside them those that were not."""
@@ -45,7 +50,7 @@ class Opened(dict[str, Host]):
         if not self.down:
             return None
         # What a server says as it hangs up is a stranger's text.
-        rows = wrapped("\n".join(f"- {host.name}: {host.what}" for host in self.down))
+        rows = wrapped("\n".join(f"- {host.name}: {host.reason}" for host in self.down))
         return render("note_left_out", asked=len(self) + len(self.down), down=len(self.down), rows=rows)
 
 

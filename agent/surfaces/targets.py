@@ -122,7 +122,7 @@ async def open_host(
         host = AuditedHost(await connect(target, settings), audit)
     except ConnectError as error:
         audit.record("login_failed", host=error.host, outcome=error.reason, detail=error.what)
-        raise HostUnreachable(f"{error.host}: {error.what}", do=error.do) from error
+        raise HostUnreachable(error.told, do=error.do) from error
     try:
         yield host
     finally:

@@ -16,6 +16,7 @@ from evals.lab import engine_facts
 from evals.lab.described import HostFacts, Service
 from evals.lab.past import Boot, Line
 from evals.nearest import hint
+from tools.wrong_fields import first_wrong
 
 FOLDER = Path(__file__).parent / "scenarios"
 ROOTS = ("etc", "models", "srv", "home/lab", "var", "opt", "data", "root", "sys", "usr/local")
@@ -223,10 +224,8 @@ def load(name: str) -> Scenario:
     try:
         return Scenario.model_validate(_tree(path, ()))
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "scenario"
-        more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-        raise UsageError(f"{path}: {where}: {first['msg']}{more}") from None
+        wrong = first_wrong(error, "scenario", Scenario)
+        raise UsageError(f"{path}: {wrong.text}", do=wrong.do) from None
 
 
 def _tree(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
