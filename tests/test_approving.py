@@ -61,6 +61,8 @@ def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path) -> None:
         terminal.expect("session")
         terminal.expect("facts")
         terminal.type(CTRL_C, enter=False)
+        terminal.expect("held> ")
+        terminal.type(CTRL_C, enter=False)
         assert terminal.ends() == 130
         (thread,) = (tmp_path / "threads").iterdir()
         terminal.expect(f"go on with: leadline ask lab:kimi-k26-pp8 --resume {thread.name}")

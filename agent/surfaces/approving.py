@@ -17,6 +17,7 @@ from agent.roles import at_terminal
 from agent.state import Change
 from agent.surfaces.console import open_console
 from agent.surfaces.targets import is_lab
+from agent.surfaces.typed_line import typed_line
 from agent.surfaces.wrapping import wrapped
 from tools.display import printable
 from tools.service_types import ChangePlan
@@ -168,20 +169,5 @@ async def _answer(question: str) -> str:
     """Return a line typed at the terminal; can be cancelled while it waits."""
     # What was typed before the plan was shown decides nothing.
     termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
-    sys.stderr.write(question)
-    sys.stderr.flush()
-    loop = asyncio.get_running_loop()
-    typed: asyncio.Future[str] = loop.create_future()
-
-    def read() -> None:
-        if not typed.done():
-            typed.set_result(sys.stdin.readline())
-
-    loop.add_reader(sys.stdin, read)
-    try:
-        line = await typed
-    finally:
-        loop.remove_reader(sys.stdin)
-    if not line:
-        return "the terminal was closed"
-    return line.strip()
+    line = await typed_line(question)
+    return "the terminal was closed" if line is None else line.strip()

@@ -7,7 +7,7 @@ import dataclasses
 import shutil
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from agent.models.select import PLAYBOOK, model_of
 from agent.state import Change, Conclusion
 from agent.surfaces.approving import decide, refuse_unattended
 from agent.surfaces.going_on import NO_HOST, meant
+from agent.surfaces.holding import Holding
 from agent.surfaces.open_options import OpenOptions
 from agent.surfaces.opening import give_back, open_hosts, resume, settings_of, start
 from agent.surfaces.result import Stopped, conclusion_of, nothing_began, print_result, result_of
@@ -82,7 +83,6 @@ class Asking:
         async with AsyncExitStack() as stack:
             session = self.session = await _open(options, settings, stack, log=log is not None)
             stack.push_async_callback(session.close)
-            _handle_signals(session)
             if log is not None:
                 _hand_over(options, session, log)
             await self._drive(session)
@@ -103,13 +103,16 @@ class Asking:
                 view(event)
 
         show(session.events[0] if options.resume is None else session.events[-1])
+        said = options.symptom if options.resume is not None else ""
         try:
-            said = options.symptom if options.resume is not None else ""
-            async for event in session.ask(said or None):
-                show(event)
-            while (events := await decide(session, unattended=options.approve)) is not None:
-                async for event in events:
-                    show(event)
+            with Holding(session, show) as holding:
+                _end_at_sigterm(session, holding)
+                events: AsyncIterator[Live] | None = session.ask(said or None)
+                while events is not None:
+                    async for event in events:
+                        holding.show(event)
+                    await holding.answered()
+                    events = await _next(session, options)
         except LeadlineError as error:
             failed.clear()
             error.args = (_told(error, options, session),)
@@ -228,9 +231,21 @@ def _print_event(event: Live) -> None:
     sys.stdout.flush()
 
 
-def _handle_signals(session: Session) -> None:
-    loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGTERM, session.drain)
+def _end_at_sigterm(session: Session, holding: Holding) -> None:
+    """Let SIGTERM end the investigation after the step that runs."""
+
+    def end() -> None:
+        holding.close()
+        session.drain()
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, end)
+
+
+async def _next(session: Session, options: AskOptions) -> AsyncIterator[Live] | None:
+    """Return what follows a stop: the model hears what was said, or a plan is decided on; None at the end."""
+    if session.unheard and session.ended is None and session.exit_code is ExitCode.DONE:
+        return session.ask(None)
+    return await decide(session, unattended=options.approve)
 
 
 def _finish(options: AskOptions, session: Session) -> ExitCode:
