@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import getpass
+import os
 import re
+import signal
 import socket
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -220,6 +223,35 @@ async def test_a_pinned_target_reads_no_configuration(server: SshServer) -> None
     assert (await host.exec(["true"])).ok
     assert not (server.root / "ran").exists()
     await host.close()
+
+
+RELAY = """
+import os, socket, sys, threading
+port, note = sys.argv[1:]
+open(note, "w").write(str(os.getpid()))
+there = socket.create_connection(("127.0.0.1", int(port)))
+def back():
+    while data := there.recv(65536):
+        os.write(1, data)
+threading.Thread(target=back, daemon=True).start()
+while data := os.read(0, 65536):
+    there.sendall(data)
+"""
+
+
+async def test_ctrl_c_at_the_terminal_does_not_end_a_proxy_command(server: SshServer) -> None:
+    relay, note, config = (server.root / name for name in ("relay.py", "pid", "config"))
+    relay.write_text(RELAY)
+    config.write_text(alias(server, "box", f"  ProxyCommand {sys.executable} {relay} %p {note}\n"))
+    host = await connect(HostTarget.parse("box"), FileSettings(config, server.root / "known_hosts"))
+    running = asyncio.create_task(host.exec(["sh", "-c", "sleep 1; echo through"]))
+    await asyncio.sleep(0.2)
+    relayed_by = int(note.read_text())
+    os.kill(relayed_by, signal.SIGINT)
+    assert (await running).stdout.data == b"through\n"
+    await host.close()
+    while Path(f"/proc/{relayed_by}").exists():  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
 
 
 @pytest.mark.threat(9)

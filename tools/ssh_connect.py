@@ -19,6 +19,8 @@ LOGIN_S = 20.0
 KEEPALIVE_S = 15.0
 KEEPALIVE_MISSES = 2
 _GLOBAL_KNOWN_HOSTS = Path("/etc/ssh/ssh_known_hosts")
+_DEAF_TO_CTRL_C = ("sh", "-c", 'trap "" INT; exec "$@"', "sh")
+"""What starts a ProxyCommand: the terminal sends it Ctrl-C too, and work on the host goes through it."""
 
 
 @dataclass(slots=True)
@@ -182,6 +184,8 @@ async def _open(
     place: _Place, target: HostTarget, settings: HostSettings, jump: asyncssh.SSHClientConnection | None
 ) -> asyncssh.SSHClientConnection:
     arguments = _arguments(target, settings) | ({"tunnel": jump} if jump is not None else {})
+    if place.options.proxy_command:
+        arguments["proxy_command"] = [*_DEAF_TO_CTRL_C, *place.options.proxy_command]
     try:
         return await _attempt(place, target, arguments)
     except (asyncssh.KeyExchangeFailed, asyncssh.ConnectionLost, ConnectionError) as error:
