@@ -12,9 +12,11 @@ from evals import regions
 from evals.case_patterns import quote_pattern, source_pattern
 from evals.findings import Findings
 from evals.stored import Stored
-from tools import scopes
 from tools.artifacts import ArtifactStore
 from tools.contract import ArtifactRef
+from tools.scopes import symbol_of
+from tools.statements import find_symbol, first_line
+from tools.syntax import parse, steps_to
 
 _SITE = re.compile(r".*/(?:site|dist)-packages/[^/]+/(.+)")
 _HOME = re.compile(r"/home/[^/]+/(.+)")
@@ -105,23 +107,23 @@ class EvidenceMaker:
 def symbol_around(data: bytes, lines: tuple[int, int]) -> str | None:
     """Return the innermost symbol that holds all these lines; None where none does, or it is no Python."""
     try:
-        module = scopes.parse(data)
+        module = parse(data)
     except SyntaxError:
         return None
     first, last = lines
     if not 1 <= first <= len(module.lines):
         return None
     text = module.lines[first - 1]
-    way = scopes.steps_to(module, first, len(text) - len(text.lstrip()))
-    outer = scopes.symbol_of(way)
+    way = steps_to(module, first, len(text) - len(text.lstrip()))
+    outer = symbol_of(way)
     names = [outer] if outer else []
     field = re.match(rb"\s*([A-Za-z_]\w*)\s*[:=]", text)
     if outer and field:
         names.insert(0, f"{outer}.{field[1].decode()}")
     while names:
         name = names.pop(0)
-        found = scopes.find_symbol(module, name)
-        if found is not None and scopes.first_line(found) <= first and last <= (found.end_lineno or 0):
+        found = find_symbol(module, name)
+        if found is not None and first_line(found) <= first and last <= (found.end_lineno or 0):
             return name
         if not names and "." in name:
             names.append(name.rpartition(".")[0])

@@ -19,8 +19,8 @@ from evals import regions
 from evals.case import Case
 from evals.lab.scenario import Scenario
 from evals.settings_match import bare_setting, plain_setting
-from tools import scopes
 from tools.definitions import ENGINES, read_definitions
+from tools.syntax import parse
 
 Kind = Literal["flag", "variable", "directive", "other"]
 """What a name is by its form; a flag is also written as the field that it sets."""
@@ -150,7 +150,7 @@ def defined(folder: Path, package: str) -> dict[str, str]:
     if engine is None:
         return {}
     try:
-        found = read_definitions(engine, scopes.parse((folder / package / engine.file).read_bytes()))
+        found = read_definitions(engine, parse((folder / package / engine.file).read_bytes()))
     except (OSError, SyntaxError):
         return {}
     names = [name.lstrip("-").replace("_", "-") for name in (*found.fields, *found.options)]

@@ -11,7 +11,8 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 from agent.config import load_settings
-from tools import scopes
+from tools.statements import find_symbol, first_line
+from tools.syntax import Module, parse
 
 Lines = tuple[int, int]
 
@@ -82,16 +83,16 @@ def _lines(file: Path, symbol: str) -> Lines | None:
     module = _module(file)
     if module is None:
         return None
-    found = scopes.find_symbol(module, symbol)
+    found = find_symbol(module, symbol)
     if found is None:
         return (0, 0)
-    return scopes.first_line(found), found.end_lineno or found.lineno
+    return first_line(found), found.end_lineno or found.lineno
 
 
 @lru_cache(maxsize=2)
-def _module(file: Path) -> scopes.Module | None:
+def _module(file: Path) -> Module | None:
     """Parse a file; few are kept, since a tree is many times the size of its text."""
     try:
-        return scopes.parse(file.read_bytes())
+        return parse(file.read_bytes())
     except (OSError, SyntaxError):
         return None

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from tools.interpreter.base import Limits, World
 from tools.interpreter.machine import Machine
-from tools.scopes import Module, parse
 from tools.settings.types import Engine
+from tools.syntax import Module, parse
 
 
 class OneFile:

@@ -14,7 +14,8 @@ from evals.lab import package
 from evals.lab import scenario as scenarios
 from evals.lab.package import PackageError
 from tests.paraphrases import mistaken, phrases, unrecognised
-from tools import scopes
+from tools.statements import find_symbol
+from tools.syntax import parse
 
 ROOT = Path(__file__).parent.parent
 PHRASES = phrases("case_paraphrases.yaml")
@@ -43,7 +44,7 @@ def region(path: Path, proof: Proof) -> list[str] | None:
     lines = data.decode().splitlines()
     first, last = proof.lines or (1, len(lines))
     if proof.symbol:
-        statement = scopes.find_symbol(scopes.parse(data), proof.symbol)
+        statement = find_symbol(parse(data), proof.symbol)
         if statement is None:
             return None
         first, last = max(first, statement.lineno), min(last, statement.end_lineno or last)

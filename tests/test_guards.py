@@ -8,7 +8,9 @@ import textwrap
 import pytest
 
 from tools.guards import branch_test, guards_of
-from tools.scopes import UNKNOWN, find_symbol, first_line, parse, symbol_of, symbols, use_at
+from tools.scopes import symbol_of, use_at
+from tools.statements import UNKNOWN, find_symbol, first_line, symbols
+from tools.syntax import parse
 
 
 def conditions(source: str, needle: str = "HERE") -> list[str]:

@@ -14,7 +14,9 @@ from tools.definitions import ENGINES, Definitions, Overwrite, read_definitions
 from tools.guards import Guard, branch_test, guards_of
 from tools.judge import Judge
 from tools.resolvers import inside_resolver, resolver_at
-from tools.scopes import UNKNOWN, Module, parse, steps_to, use_at
+from tools.scopes import use_at
+from tools.statements import UNKNOWN
+from tools.syntax import Module, parse, steps_to
 
 TRUTH = json.loads((Path(__file__).parent / "data" / "guards_truth.json").read_text())
 FOUNDING = TRUTH["records"][0]["argv"]

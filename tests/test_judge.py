@@ -19,7 +19,8 @@ from tools.guards import guards_of
 from tools.judge import Judge, Judgement
 from tools.launch_values import launch_values
 from tools.resolvers import resolver_at
-from tools.scopes import UNKNOWN, Module, parse, steps_to
+from tools.statements import UNKNOWN
+from tools.syntax import Module, parse, steps_to
 
 ENGINE = Engine("toy", "core/args.py", "Args", ("server_args",), ("get_args",), "core/")
 SOURCE = """

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tools import outline, scopes
 from tools.outline import outlined
-from tools.scopes import Module, parse, parse_outline, steps_to, symbol_of
+from tools.scopes import symbol_of
+from tools.syntax import Module, parse, parse_outline, steps_to
 
 LIBRARY = Path(sysconfig.get_path("stdlib"))
 SOURCE = b'''import os
@@ -178,4 +178,3 @@ def test_a_function_that_cannot_be_read_leaves_the_others() -> None:
 
 def test_short_functions_stay() -> None:
     assert outlined(b"x = 1\ndef f():\n    return 1\n") == (b"x = 1\ndef f():\n    return 1\n", [])
-    assert outline.__doc__ and scopes.__doc__

@@ -17,7 +17,6 @@ from evals.lab.package import PackageError, fetch
 from tests.settings_small import given
 from tools.definitions import ENGINES, read_definitions
 from tools.launch_values import launch_values
-from tools.scopes import UNKNOWN
 from tools.settings.define import definitions
 from tools.settings.judging import Judging
 from tools.settings.outcomes import Outcome
@@ -28,6 +27,7 @@ from tools.settings.static_judge import static_fallback
 from tools.settings.suspects import Suspect, suspects
 from tools.settings.trees import parsed
 from tools.settings.types import DerivationStep, Effective, Evaluation
+from tools.statements import UNKNOWN
 
 TRUTH = json.loads((Path(__file__).parent / "data" / "guards_truth.json").read_text())
 SCENARIOS = Path(scenario.__file__).parent / "scenarios"

@@ -12,19 +12,10 @@ from tools.evaluate import Resolver
 from tools.guards import Guard, branch_test, guards_of
 from tools.judge import Judge, Judgement, Known, Verdict
 from tools.resolvers import resolver_at
-from tools.scopes import (
-    UNKNOWN,
-    Module,
-    Step,
-    Use,
-    identifier_at,
-    statements,
-    symbol_of,
-    targets,
-    text_of,
-    use_at,
-)
+from tools.scopes import Use, identifier_at, symbol_of, use_at
 from tools.search import Hit
+from tools.statements import UNKNOWN, statements, targets, text_of
+from tools.syntax import Module, Step
 
 DEFINITION_CHARS = 2000
 """Longest definition of a setting shown with a fact that it decides."""

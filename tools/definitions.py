@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tools.scopes import UNKNOWN, Module, constant, statements, targets, text_of, write_value
+from tools.statements import UNKNOWN, constant, statements, targets, text_of, write_value
+from tools.syntax import Module
 
 HIDDEN: Final = "[value hidden]"
 _SECRET = re.compile(r"key|token|secret|passw|credential|auth", re.IGNORECASE)

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from tools.scopes import UNKNOWN
+from tools.statements import UNKNOWN
 
 Resolver = Callable[[ast.expr], str | None]
 """Returns the setting that an expression reads, if it is one."""

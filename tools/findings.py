@@ -16,8 +16,8 @@ from tools.judge import Judge
 from tools.package_path import below, package_of
 from tools.policy_paths import read_denied
 from tools.process import ProcessFacts
-from tools.scopes import Module, collector_paused, parse, parse_outline
 from tools.search import Found, Hit
+from tools.syntax import Module, collector_paused, parse, parse_outline
 
 _LONGEST_LINE = 300
 

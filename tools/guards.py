@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from tools.scopes import Module, Step
+from tools.syntax import Module, Step
 
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -48,7 +48,7 @@ class Guard:
 
 
 def guards_of(module: Module, way: list[Step]) -> list[Guard]:
-    """Return the conditions on a way (see `scopes.steps_to`), outermost first."""
+    """Return the conditions on a way (see `syntax.steps_to`), outermost first."""
     guards: list[Guard] = []
     for step in way:
         guards += _entering(step)

@@ -13,7 +13,8 @@ from tools.evaluate import Resolver, evaluate
 from tools.guards import guards_of
 from tools.launch_values import launch_values
 from tools.resolvers import inside_resolver
-from tools.scopes import UNKNOWN, steps_to
+from tools.statements import UNKNOWN
+from tools.syntax import steps_to
 
 Verdict = Literal["true", "false", "unknown"]
 Origin = Literal["flag", "default", "effective", "overwrite"]

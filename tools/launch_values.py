@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tools.definitions import Definitions, Option
-from tools.scopes import UNKNOWN
+from tools.statements import UNKNOWN
 
 
 def launch_values(definitions: Definitions, argv: Sequence[str]) -> dict[str, Any]:

@@ -15,7 +15,8 @@ from pydantic import Field
 from tools.contract import ArtifactRef, HostArgs, Tool, ToolContext, ToolError
 from tools.package_path import engine_process, package_of, resolve_path
 from tools.policy_paths import read_denied
-from tools.scopes import find_symbol, first_line, parse, symbols
+from tools.statements import find_symbol, first_line, symbols
+from tools.syntax import parse
 
 _SCRIPT = Path(__file__).with_suffix(".sh")
 _WHOLE = 4 << 20

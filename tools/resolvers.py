@@ -10,7 +10,9 @@ from typing import Any
 
 from tools.definitions import Definitions
 from tools.evaluate import Resolver
-from tools.scopes import Module, Step, enclosing_class, statements, targets
+from tools.scopes import enclosing_class
+from tools.statements import statements, targets
+from tools.syntax import Module, Step
 
 
 def inside_resolver(definitions: Definitions) -> Resolver:

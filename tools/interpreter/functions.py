@@ -24,7 +24,8 @@ from tools.interpreter.values import (
     Unknown,
     unknown_of,
 )
-from tools.scopes import Module, statements
+from tools.statements import statements
+from tools.syntax import Module
 
 
 class Functions(Statements):

@@ -18,8 +18,8 @@ from tools.interpreter.values import (
     GuestRaise,
     Unknown,
 )
-from tools.scopes import Module
 from tools.settings.types import SourceTree
+from tools.syntax import Module
 
 _PLAIN: Final = (ast.Constant, ast.Lambda)
 

@@ -18,8 +18,8 @@ from tools.interpreter.journal import Journal
 from tools.interpreter.module import Frame, ModuleValue
 from tools.interpreter.operators import equal
 from tools.interpreter.values import MISSING, External, GuestRaise, Stopped, Unknown
-from tools.scopes import Module
 from tools.settings.types import SourceTree
+from tools.syntax import Module
 
 _CLOCK_EVERY = 4096
 

@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass, field
 from typing import Any
 
-from tools.scopes import Module
+from tools.syntax import Module
 
 
 @dataclass(eq=False, slots=True)

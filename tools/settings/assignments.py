@@ -6,11 +6,13 @@ import ast
 from dataclasses import dataclass
 from typing import Final
 
-from tools.scopes import Step, statement_at, statements
+from tools.scopes import statement_at
 from tools.settings.blocks import Hit
 from tools.settings.flows import Flow, FlowForm, called, flow_of
 from tools.settings.reach import Profile, Reached, reached
 from tools.settings.slots import Slots
+from tools.statements import statements
+from tools.syntax import Step
 
 Form = FlowForm
 """How it is written: ``x.name = v``; ``setattr`` or a function like it; one over a list of names; a copy with

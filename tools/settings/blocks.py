@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
-from tools.scopes import Module, Step, steps_to
 from tools.settings.trees import read_module
+from tools.syntax import Module, Step, steps_to
 
 _START = re.compile(rb"\n(?P<indent>[ \t]*)(?P<word>class|async def|def|@)(?=[ \w])")
 _FIRST = re.compile(rb"(?P<indent>)(?P<word>class|async def|def|@)(?=[ \w])")
@@ -35,7 +35,7 @@ class _Piece:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """Hold one place where a word stands in code: its way from the module (see `scopes.steps_to`)."""
+    """Hold one place where a word stands in code: its way from the module (see `syntax.steps_to`)."""
 
     word: str
     line: int

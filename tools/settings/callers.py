@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from tools.guards import unknown
-from tools.scopes import Step, statement_at
+from tools.scopes import statement_at
 from tools.settings.blocks import Hit, outline
 from tools.settings.needs import Need, Unit, body_of, needs_at, unit_of
 from tools.settings.reach import Profile
 from tools.settings.trees import cite
 from tools.settings.types import Cite, SourceTree
+from tools.syntax import Step
 
 MOST_SITES: Final = 6
 MOST_FILES: Final = 40

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from tools.scopes import collector_paused
 from tools.settings import define_env, define_reads, define_sglang, define_vllm
 from tools.settings.define_values import Values
 from tools.settings.types import Definition, SourceTree
+from tools.syntax import collector_paused
 
 _VARIABLE: Final = re.compile(r"[A-Z][A-Z0-9_]{2,}")
 

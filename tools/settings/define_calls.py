@@ -6,7 +6,6 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from tools.scopes import UNKNOWN
 from tools.settings.define_expressions import called_name
 from tools.settings.define_fields import Fields
 from tools.settings.define_frames import (
@@ -20,6 +19,7 @@ from tools.settings.define_frames import (
     own_parameters,
 )
 from tools.settings.define_values import written
+from tools.statements import UNKNOWN
 
 _GROUPS: Final = frozenset(
     {"add_argument_group", "add_mutually_exclusive_group", "add_parser", "add_subparsers"}

@@ -6,13 +6,14 @@ import ast
 from collections.abc import Iterator
 from typing import Any, Final
 
-from tools.scopes import UNKNOWN, Module
 from tools.settings.define_expressions import Names
 from tools.settings.define_fields import parameters
 from tools.settings.define_static import Default, Static
 from tools.settings.define_values import Values, written
 from tools.settings.trees import cite_node, parsed
 from tools.settings.types import Definition
+from tools.statements import UNKNOWN
+from tools.syntax import Module
 
 _TYPES: Final = {
     "Bool": "bool",

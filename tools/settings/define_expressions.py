@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tools.scopes import UNKNOWN
 from tools.settings.define_values import Values, written
+from tools.statements import UNKNOWN
 
 _LARGEST: Final = 1 << 64
 _LONGEST: Final = 10_000

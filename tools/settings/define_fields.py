@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tools.scopes import UNKNOWN
 from tools.settings.define_static import Default, Static
 from tools.settings.define_values import written
+from tools.statements import UNKNOWN
 
 _NOT_FIELDS: Final = ("ClassVar", "InitVar", "KW_ONLY")
 _ANNOTATED: Final = frozenset({"A", "Annotated"})

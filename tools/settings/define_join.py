@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tools.scopes import UNKNOWN
 from tools.settings import option_shape
 from tools.settings.define_fields import Row, parameters
 from tools.settings.define_options import Declared, Said
@@ -16,6 +15,7 @@ from tools.settings.define_static import Default, Static
 from tools.settings.define_values import written
 from tools.settings.trees import cite
 from tools.settings.types import Definition
+from tools.statements import UNKNOWN
 
 _DEPRECATED: Final = re.compile(
     r"^\W*(?:deprecated\b|(?:note: )?-*[\w-]+(?: \([^)]*\))? is deprecated\b)", re.IGNORECASE

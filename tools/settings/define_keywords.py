@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from typing import Any, Final
 
-from tools.scopes import UNKNOWN
 from tools.settings.define_fields import Hints, Row
 from tools.settings.define_options import Said
 from tools.settings.define_values import written
+from tools.statements import UNKNOWN
 
 BOOLEAN_OPTIONAL: Final = Said("argparse.BooleanOptionalAction")
 

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tools.scopes import UNKNOWN, constant
 from tools.settings.trees import cite
 from tools.settings.types import Definition, SourceTree
+from tools.statements import UNKNOWN, constant
 
 WORDS: Final = ("environ", "getenv", "env_var", "_env(")
 """What every file that reads a variable holds one of."""

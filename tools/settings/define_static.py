@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tools.scopes import UNKNOWN
 from tools.settings.define_expressions import DEPTH, EMPTY, Expressions, Member, Names, called_name
 from tools.settings.define_values import Values, written
+from tools.statements import UNKNOWN
 
 _FIELDS: Final = frozenset({"field", "Field", "PydanticField"})
 

@@ -9,9 +9,9 @@ import ast
 from collections.abc import Iterator
 from typing import Final
 
-from tools.scopes import Module
 from tools.settings.trees import parsed
 from tools.settings.types import SourceTree
+from tools.syntax import Module
 
 Place = tuple[str, ast.AST]
 """A file of the package and a node in it."""

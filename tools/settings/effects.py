@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tools.scopes import Module, Step
+from tools.syntax import Module, Step
 
 _LEAVES: Final = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)

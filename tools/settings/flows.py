@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from tools.scopes import Step, statement_at
+from tools.scopes import statement_at
 from tools.settings.blocks import Hit
 from tools.settings.reach import Profile, Reached, reached
+from tools.syntax import Step
 
 FlowForm = Literal["attribute", "setattr", "loop", "replace", "declaration", "override", "table", "delete"]
 Writer = Callable[[ast.Call], tuple[Any, Reached | None]]

@@ -11,7 +11,6 @@ from typing import Any, Final
 from tools.definitions import HIDDEN, is_secret
 from tools.evaluate import evaluate
 from tools.guards import negated
-from tools.scopes import UNKNOWN
 from tools.settings.callers import MOST_DEPTH, Call, Callers, CallPath
 from tools.settings.copies import kept_as
 from tools.settings.needs import Need, Unit
@@ -22,6 +21,7 @@ from tools.settings.readers import Reader
 from tools.settings.resolving import resolving
 from tools.settings.slots import slots_of
 from tools.settings.types import Cite, Condition, Effective, Evaluation, SourceTree, Truth
+from tools.statements import UNKNOWN
 
 Facts = tuple[tuple[str, Any], ...]
 Fallback = Callable[[Need], tuple[Truth, str, Facts] | None]

@@ -6,9 +6,9 @@ import ast
 from dataclasses import dataclass, field
 
 from tools.guards import guards_of
-from tools.scopes import Module, Step
 from tools.settings.trees import cite
 from tools.settings.types import Cite, SourceTree
+from tools.syntax import Module, Step
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _LONGEST = 400
@@ -45,7 +45,7 @@ class Unit:
 
 
 def needs_at(tree: SourceTree, path: str, module: Module, way: list[Step]) -> tuple[Need, ...]:
-    """Return the conditions on a way (see `scopes.steps_to`), outermost first."""
+    """Return the conditions on a way (see `syntax.steps_to`), outermost first."""
     found = []
     for guard in guards_of(module, way):
         line, column = _position(guard.condition, guard.line)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tools.scopes import UNKNOWN, Step, collector_paused, constant, statement_at, symbol_of
+from tools.scopes import statement_at, symbol_of
 from tools.settings.assignments import Form, Site, site_of
 from tools.settings.callers import Callers, CallPath, registration
 from tools.settings.candidates import words_of, writes_in
@@ -17,6 +17,8 @@ from tools.settings.reach import Profile, Way, profile_of
 from tools.settings.slots import Slots, slots_of, twins_of
 from tools.settings.trees import cite, memo
 from tools.settings.types import Cite, SourceTree
+from tools.statements import UNKNOWN, constant
+from tools.syntax import Step, collector_paused
 
 _LOGS: Final = ("logger", "logging", "warnings", "print", "print_warning_once", "print_info_once", "log")
 _LONGEST: Final = 300

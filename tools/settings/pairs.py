@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from tools.scopes import Module, Step
+from tools.syntax import Module, Step
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal
 
-from tools.scopes import Module, Step, statements
 from tools.settings.types import Engine, SourceTree
+from tools.statements import statements
+from tools.syntax import Module, Step
 
 Way = Literal["own", "settings", "copy", "view", "section"]
 """How an object with settings is reached: ``self`` of its class, the shared object, a copy that is made of

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from tools.scopes import Module, Step, collector_paused, statement_at, statements, symbol_of
+from tools.scopes import statement_at, symbol_of
 from tools.settings.blocks import Hit, outline
 from tools.settings.candidates import reads_in, words_of
 from tools.settings.effects import (
@@ -26,6 +26,8 @@ from tools.settings.slots import Slots, slots_of, twins_of
 from tools.settings.trees import cite, memo
 from tools.settings.types import Cite, SourceTree
 from tools.settings.uses import Use, use_of
+from tools.statements import statements
+from tools.syntax import Module, Step, collector_paused
 
 WEIGHTS: Final[Mapping[Use, float]] = {
     "branch": 60,

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from tools.scopes import collector_paused
+from tools.syntax import collector_paused
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser

@@ -9,8 +9,8 @@ from collections import OrderedDict
 from functools import lru_cache
 from typing import Any, Final
 
-from tools.scopes import Module, parse, parse_outline
 from tools.settings.types import Cite, SourceTree
+from tools.syntax import Module, parse, parse_outline
 
 KEPT_BYTES: Final = 48 << 20
 """Source text whose trees are kept; a tree takes some ten times that."""

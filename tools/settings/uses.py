@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from typing import Final, Literal
 
-from tools.scopes import Step
 from tools.settings.effects import branch_of
+from tools.syntax import Step
 
 Use = Literal[
     "branch",
