@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from tests.injection_tricks import GOALS, TRICKS, Goal, Trick
+from tests.injection_calls import Trick
+from tests.injection_tricks import GOALS, TRICKS, Goal
 
 
 def written(trick: Trick) -> str:
