@@ -21,8 +21,11 @@ class AnswerTable(BaseModel):
             raise ValueError(f"every row needs {len(self.head)} cells, one for each word of the head")
         return self
 
-    def text(self) -> str:
-        """Return the rows as lines whose columns stand below each other, with inert cells."""
+    def text(self, width: int | None = None) -> str:
+        """Return the rows as lines whose columns stand below each other, with inert cells.
+
+        With a ``width`` none is longer: cells are broken, or each row becomes a list of its fields.
+        """
         from tools.text_table import table
 
-        return table(self.head, self.rows)
+        return table(self.head, self.rows, width)

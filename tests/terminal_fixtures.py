@@ -23,9 +23,11 @@ CTRL_C, CTRL_D, ENTER = "\x03", "\x04", "\r"
 class Terminal:
     """Type to a program and read what it shows; every wait is bounded."""
 
-    def __init__(self, argv: Sequence[str], environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, argv: Sequence[str], environment: Mapping[str, str], *, columns: int = _COLUMNS
+    ) -> None:
         self._master, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", _ROWS, _COLUMNS, 0, 0))
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", _ROWS, columns, 0, 0))
         own = ["setsid", "--ctty", *argv]
         self.process = subprocess.Popen(own, stdin=slave, stdout=slave, stderr=slave, env=environment)
         self._path = os.ttyname(slave)

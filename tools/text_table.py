@@ -1,4 +1,4 @@
-"""Rows of text in columns that stand below each other; where they do not fit, wrapped, or a list of records."""
+"""Rows of text in columns that stand below each other; where they do not fit, wrapped, or as records."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def table(
     cut = widest if width is None else None
     cells = [[_clean(text, cut) for text in head]]
     cells += [
-        [_clean(text, cut) or ("-" if name else "") for name, text in zip(head, row, strict=True)] for row in rows
+        [_clean(text, cut) or ("-" if name else "") for name, text in zip(head, row, strict=True)]
+        for row in rows
     ]
     widths = [max(_wide(row[at]) for row in cells) for at in range(len(head))]
     if width is not None:
@@ -62,10 +63,8 @@ def hanging(before: str, text: str, width: int | None, *, more: str | None = Non
 
 
 def _fitting(cells: Sequence[Sequence[str]], natural: Sequence[int], width: int) -> list[int] | None:
-    """Return the widths of columns that fit into a width together; None where words would have to be broken."""
-    least = [
-        min(size, max(_LEAST, *(_longest(row[at]) for row in cells))) for at, size in enumerate(natural)
-    ]
+    """Return widths of columns that fit together; None where words would have to be broken."""
+    least = [min(size, max(_LEAST, *(_longest(row[at]) for row in cells))) for at, size in enumerate(natural)]
     room = width - len(_GAP) * (len(natural) - 1)
     if sum(least) > room:
         return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import shutil
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -21,6 +20,7 @@ from agent.given_log import give
 from agent.models.select import PLAYBOOK, model_of
 from agent.state import Change, Conclusion
 from agent.surfaces.approving import decide, refuse_unattended
+from agent.surfaces.console import screen_width
 from agent.surfaces.going_on import NO_HOST, meant
 from agent.surfaces.holding import Holding
 from agent.surfaces.open_options import OpenOptions
@@ -271,8 +271,9 @@ def _finish(options: AskOptions, session: Session) -> ExitCode:
     if options.output != "text":
         print_result(result_of(session, code, files))
         return code
-    text = answer_of(session, ended, files)
-    sys.stdout.write(wrapped(text, shutil.get_terminal_size().columns) if sys.stdout.isatty() else text)
+    width = screen_width()
+    text = answer_of(session, ended, files, width)
+    sys.stdout.write(wrapped(text, width) if width is not None else text)
     return code
 
 
@@ -303,9 +304,9 @@ def _changes(session: Session) -> list[Change]:
     return list(last.values())
 
 
-def answer_of(session: Session, ended: Ended, files: list[str]) -> str:
-    """Return the answer of a session that has ended, as a person reads it."""
+def answer_of(session: Session, ended: Ended, files: list[str], width: int | None = None) -> str:
+    """Return the answer of a session that has ended, as a person reads it at a terminal of a width."""
     from agent.surfaces.terminal import answer
 
     plain = Conclusion(outcome=ended.outcome, summary=ended.summary, claims=[])
-    return answer(conclusion_of(session) or plain, files, _changes(session))
+    return answer(conclusion_of(session) or plain, files, _changes(session), width)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from typing import IO, TYPE_CHECKING
 
 from agent.config import environment_without
@@ -30,6 +31,11 @@ def open_console(file: IO[str]) -> Console:
 def terminal_size() -> os.terminal_size:
     """Return the size of the terminal as it is now."""
     return _at_terminal() or shutil.get_terminal_size()
+
+
+def screen_width() -> int | None:
+    """Return how many columns an answer on stdout has; None where it goes into a file or a pipe."""
+    return terminal_size().columns if sys.stdout.isatty() else None
 
 
 def _at_terminal() -> os.terminal_size | None:

@@ -12,6 +12,7 @@ from agent.config import Settings, config_files, doubts, load_settings
 from agent.errors import ExitCode, LeadlineError
 from agent.inventory import ALL, Inventory
 from agent.runbooks import find
+from agent.surfaces.console import screen_width
 from agent.surfaces.doctor_here import check_clock, check_rg, check_state
 from agent.surfaces.doctor_model import check_model, check_named
 from agent.surfaces.doctor_slack import check_slack
@@ -19,6 +20,7 @@ from agent.surfaces.doctor_types import Check, Verdict, broken, ok, skipped, war
 from agent.surfaces.hosts_check import HostRow, checked
 from agent.surfaces.targets import say
 from tools.display import printable
+from tools.text_table import hanging
 
 _MARKS: dict[Verdict, str] = {
     "ok": "ok     ",
@@ -26,6 +28,10 @@ _MARKS: dict[Verdict, str] = {
     "broken": "BROKEN ",
     "skipped": "-      ",
 }
+_LEAST = 40
+"""Columns for what is said of a thing; where fewer are left, it stands below the name."""
+
+_STACKED = " " * 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +52,7 @@ def run(options: DoctorOptions) -> None:
         found = {"checks": [check.model_dump() for check in checks], "broken": _count(checks, "broken")}
         sys.stdout.write(json.dumps(found) + "\n")
     else:
-        sys.stdout.write(text(checks))
+        sys.stdout.write(text(checks, screen_width()))
     if _count(checks, "broken"):
         raise SystemExit(int(ExitCode.ERROR))
 
@@ -114,17 +120,25 @@ def _of_row(row: HostRow) -> Check:
             return broken(about, says, row.do)
 
 
-def text(checks: Sequence[Check]) -> str:
-    """Return the lines, each with how to mend it, and the sum of them."""
-    width = max(len(check.about) for check in checks)
+def text(checks: Sequence[Check], width: int | None = None) -> str:
+    """Return the lines, each with how to mend it, and the sum of them; ``width`` is that of a terminal."""
+    longest = max(len(printable(check.about)) for check in checks)
+    indent = " " * (len(_MARKS["ok"]) + longest + 4)
+    room = width - len(indent) if width is not None else None
     lines = []
     for check in checks:
-        lines.append(f"{_MARKS[check.verdict]}  {check.about:<{width}}  {check.says}")
+        before = f"{_MARKS[check.verdict]}  {printable(check.about):<{longest}}  "
+        below = indent
+        said, mend = printable(check.says), printable(f"do: {check.do}")
+        if room is not None and room < max(_LEAST, *map(len, f"{said} {mend}".split())):
+            lines.append(before.rstrip())
+            before = below = _STACKED
+        lines.append(hanging(before, said, width))
         if check.do:
-            lines.append(f"{'':<9}{'':<{width}}  do: {check.do}")
+            lines.append(hanging(below, mend, width))
     bad, odd = _count(checks, "broken"), _count(checks, "warning")
     lines.append(f"{bad} broken, {odd} to be watched" if bad or odd else "all in order")
-    return "".join(printable(line) + "\n" for line in lines)
+    return "".join(line + "\n" for line in lines)
 
 
 def _count(checks: Sequence[Check], verdict: Verdict) -> int:

@@ -97,13 +97,14 @@ async def look_at(
 
 
 def _print(options: FactsOptions, looks: Sequence[Any], *, first: bool) -> None:
+    from agent.surfaces.console import screen_width
     from agent.surfaces.facts_table import told
     from tools.display import printable, visible_json
 
     if options.as_json:
         sys.stdout.write(visible_json(json.dumps(as_json(looks), ensure_ascii=False)) + "\n")
     elif first:
-        sys.stdout.write(told(looks))
+        sys.stdout.write(told(looks, screen_width()))
     else:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         lines = [f"{seen.host}: not reached: {seen.problem}" for seen in looks if seen.problem]

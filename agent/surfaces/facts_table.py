@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from agent.looks import Seen
+from agent.surfaces.wrapping import wrapped
 from tools.display import printable
 from tools.history_diff import differences, kind_of
 from tools.text_table import table
@@ -48,10 +49,17 @@ def _since(engine: Mapping[str, Any]) -> str:
     return str(engine.get("started_at") or "?").replace("+00:00", "Z")
 
 
-def told(looks: Sequence[Seen]) -> str:
-    """Return the table, what differs between the hosts, and what changed on each since it was looked at."""
-    text = table(HEAD, [row for seen in looks for row in rows_of(seen)])
-    text += "".join(
+def told(looks: Sequence[Seen], width: int | None = None) -> str:
+    """Return the table, what differs between the hosts, and what changed on each since it was looked at.
+
+    With a ``width``, that of a terminal, lines are broken between words.
+    """
+    head = table(HEAD, [row for seen in looks for row in rows_of(seen)], width)
+    return head + (wrapped(_below(looks), width) if width is not None else _below(looks))
+
+
+def _below(looks: Sequence[Seen]) -> str:
+    text = "".join(
         printable(f"\n{seen.host}: not reached: {seen.problem}\n") for seen in looks if seen.problem
     )
     reached = {seen.host: seen.flat for seen in looks if not seen.problem}

@@ -14,8 +14,8 @@ from pydantic import BaseModel, Field
 from agent.config import Settings, load_settings
 from agent.errors import ExitCode, UsageError
 from agent.inventory import ALL, Inventory
+from agent.surfaces.console import screen_width
 from agent.surfaces.side_by_side import Down, each, give_back_fresh, open_all
-from agent.surfaces.table import columns
 from agent.surfaces.targets import say
 from tools.contract import Host, ToolError
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from tools.account import AccountReport
 
 _HEAD = ("HOST", "STATE", "ACCOUNT", "GPUS", "ENGINES", "")
+_WHOLE = 1_000
+"""Columns of a cell in a file or a pipe, where nothing of it is to be lost."""
 
 
 class HostRow(BaseModel):
@@ -49,7 +51,7 @@ def check_hosts(words: Sequence[str], *, as_json: bool) -> None:
     if as_json:
         sys.stdout.write("".join(row.model_dump_json() + "\n" for row in rows))
     else:
-        sys.stdout.write(_text(rows))
+        sys.stdout.write(_text(rows, screen_width()))
     states = {row.state for row in rows}
     if "down" in states:
         raise SystemExit(int(ExitCode.HOST_UNREACHABLE))
@@ -131,7 +133,9 @@ def _engine(row: dict[str, Any]) -> str:
     return " ".join(str(row[key]) for key in ("engine", "version", "unit") if row.get(key))
 
 
-def _text(rows: Sequence[HostRow]) -> str:
+def _text(rows: Sequence[HostRow], width: int | None) -> str:
+    from tools.text_table import filled, table
+
     cells = [
         [
             row.host,
@@ -139,10 +143,12 @@ def _text(rows: Sequence[HostRow]) -> str:
             " ".join(filter(None, (row.user, f"({row.account})" if row.account else ""))),
             row.gpus or "",
             ", ".join(row.engines),
-            "; ".join([*row.says, *([f"do: {row.do}"] if row.do else [])]) or " ",
+            "; ".join([*row.says, *([f"do: {row.do}"] if row.do else [])]),
         ]
         for row in rows
     ]
     counts = {state: sum(row.state == state for row in rows) for state in ("ok", "warning", "broken", "down")}
     said = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
-    return columns(_HEAD, cells) + f"{len(rows)} hosts: {said}\n"
+    summary = f"{len(rows)} hosts: {said}"
+    lines = filled(summary, width) if width is not None else [summary]
+    return table(_HEAD, cells, width, widest=_WHOLE) + "".join(f"{line}\n" for line in lines)

@@ -11,7 +11,8 @@ from agent.errors import UsageError
 from agent.inventory import ALL, Inventory
 from agent.inventory_settings import HostEntry
 from agent.ssh_aliases import ssh_aliases
-from agent.surfaces.table import columns
+from agent.surfaces.console import screen_width
+from agent.surfaces.wrapping import wrapped
 from tools.display import printable
 
 _HEAD = ("NAME", "ADDRESS", "ROLE", "GROUPS", "UNIT", "KEY", "")
@@ -25,10 +26,19 @@ def list_hosts(words: Sequence[str], *, as_json: bool) -> None:
         for name in names:
             sys.stdout.write(json.dumps(_row(name, inventory.entries[name])) + "\n")
         return
+    width = screen_width()
     if not names:
-        sys.stdout.write(_none(ssh_aliases(inventory.ssh_config)))
+        sys.stdout.write(_fitted(_none(ssh_aliases(inventory.ssh_config)), width))
         return
-    sys.stdout.write(columns(_HEAD, [_cells(name, inventory.entries[name]) for name in names]))
+    from tools.text_table import table
+
+    sys.stdout.write(
+        table(_HEAD, [_cells(name, inventory.entries[name]) for name in names], width, widest=1_000)
+    )
+
+
+def _fitted(text: str, width: int | None) -> str:
+    return wrapped(text, width) if width is not None else text
 
 
 def show_host(name: str, *, as_json: bool) -> None:
@@ -42,13 +52,14 @@ def show_host(name: str, *, as_json: bool) -> None:
         sys.stdout.write(json.dumps(_row(found[0], entry)) + "\n")
         return
     files = ", ".join(str(path) for path in files_with("hosts")) or "the environment"
-    sys.stdout.write(f"{found[0]} ({files})\n")
+    lines = [f"{found[0]} ({files})"]
     for field, value in entry.model_dump(mode="json").items():
         if value not in (None, [], ""):
             shown = ", ".join(value) if isinstance(value, list) else value
             if isinstance(value, bool):
                 shown = "yes" if value else "no"
-            sys.stdout.write(f"  {field}: {printable(str(shown))}\n")
+            lines.append(f"  {field}: {printable(str(shown))}")
+    sys.stdout.write(_fitted("".join(f"{line}\n" for line in lines), screen_width()))
 
 
 def _row(name: str, entry: HostEntry) -> dict[str, object]:
@@ -58,7 +69,7 @@ def _row(name: str, entry: HostEntry) -> dict[str, object]:
 def _cells(name: str, entry: HostEntry) -> list[str]:
     groups = ", ".join(entry.groups)
     key = "pinned" if entry.host_key else "known_hosts"
-    production = "production" if entry.production else " "
+    production = "production" if entry.production else ""
     return [name, entry.ssh or name, entry.role or "", groups, entry.unit or "", key, production]
 
 

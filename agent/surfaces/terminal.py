@@ -353,11 +353,16 @@ def _value(value: str | None) -> str:
     return "" if value in (None, "true") else f" {value}"
 
 
-def answer(conclusion: Conclusion, case_files: list[str], changes: Sequence[Change] = ()) -> str:
-    """Return the answer as a person reads it on stdout."""
+def answer(
+    conclusion: Conclusion,
+    case_files: list[str],
+    changes: Sequence[Change] = (),
+    width: int | None = None,
+) -> str:
+    """Return the answer as a person reads it on stdout; ``width`` is that of a terminal, for its table."""
     parts = [f"{conclusion.outcome}: {conclusion.summary}"]
     if conclusion.table is not None:
-        parts.append(indent(conclusion.table.text().rstrip(), "    "))
+        parts.append(indent(conclusion.table.text(width - 4 if width is not None else None).rstrip(), "    "))
     named = [change for change in changes if change.id in conclusion.changes]
     if named:
         rows = [
