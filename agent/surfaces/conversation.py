@@ -13,6 +13,7 @@ from agent.events import Ended, Failed, Live, Started
 from agent.questions import is_question
 from agent.surfaces import slash
 from agent.surfaces.ask import answer_of
+from agent.surfaces.console import screen_width
 from agent.surfaces.deciding import Deciding, Left
 from agent.surfaces.doing import Doing
 from agent.surfaces.input_line import Closed, Interrupted, Later, Lines
@@ -205,7 +206,7 @@ class Conversation:
                 break
         files = await asyncio.to_thread(write_case, session.folder, session.folder)
         if session.ended is not None and _count_ends(session) > ends:
-            self._screen.say("\n" + answer_of(session, session.ended, files).rstrip())
+            self._screen.say("\n" + answer_of(session, session.ended, files, screen_width()).rstrip())
             self._screen.ring(f"{session.ended.outcome}: {session.ended.summary}"[:120])
 
     async def _watch(self, session: Session, events: AsyncIterator[Live]) -> bool:
@@ -327,7 +328,7 @@ class Conversation:
         self._screen.note(f"{started.thread} on {', '.join(started.hosts)}: {symptom}")
         ends = [event for event in session.events if isinstance(event, Ended)]
         if ends:
-            self._screen.say(answer_of(session, ends[-1], []).rstrip())
+            self._screen.say(answer_of(session, ends[-1], [], screen_width()).rstrip())
 
 
 def _ever_ended(session: Session) -> bool:
