@@ -110,7 +110,8 @@ class Person:
         return {
             "token": "fake", "team_id": TEAM, "context_team_id": TEAM, "api_app_id": APP, "event": shape,
             "type": "event_callback", "event_id": self.slack.world.number("Ev"), "event_context": "fake",
-            "event_time": int(time.time()), "is_ext_shared_channel": False,
+            "event_time": int(time.time()),
+            "is_ext_shared_channel": self.slack.world.channels[event["channel"]].shared,
             "authorizations": [{"enterprise_id": None, "team_id": TEAM, "user_id": BOT_USER, "is_bot": True,
                                 "is_enterprise_install": False}],
         }  # fmt: skip

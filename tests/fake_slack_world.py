@@ -28,10 +28,15 @@ class Member:
     bot: bool = False
     deleted: bool = False
     stranger: bool = False
+    enterprise: str = ""
+    """The organisation of Enterprise Grid, and ``workspaces`` of it that the account is in."""
+    workspaces: tuple[str, ...] = ()
 
     def as_json(self) -> Json:
         """Return the account as ``users.info`` does."""
-        return {
+        ids = {"enterprise_id": self.enterprise, "teams": list(self.workspaces), "id": self.id}
+        grid = {"enterprise_user": ids} if self.enterprise else {}
+        return grid | {
             "id": self.id,
             "team_id": self.team,
             "name": self.name,
@@ -57,6 +62,8 @@ class Channel:
     members: set[str] = field(default_factory=set)
     messages: list[Json] = field(default_factory=list)
     archived: bool = False
+    shared: bool = False
+    """With another organisation, by Slack Connect."""
 
     def find(self, ts: str) -> Json | None:
         """Return the message of that time stamp."""

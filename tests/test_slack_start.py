@@ -15,7 +15,7 @@ from aiohttp import ClientSession
 from agent.errors import LeadlineError, UsageError
 from agent.events import Started
 from agent.slack.hosts import choose
-from agent.slack.run import PATH
+from agent.slack.listening import PATH
 from agent.transcript import read_events
 from tests.fake_slack import FakeSlack
 from tests.fake_slack_world import BOT_USER, TEAM

@@ -29,7 +29,11 @@ class Access:
         self._groups: dict[str, tuple[float, frozenset[str]]] = {}
 
     async def person(self, team: str, user: str) -> Person:
-        """Return who acts, as Slack itself says; whoever it does not vouch for is ``unknown``."""
+        """Return who acts, as Slack itself says; whoever it does not vouch for is ``unknown``.
+
+        In Enterprise Grid one person comes from several teams; they are one person here, of the team that is
+        listed in the settings, so that nobody approves by one name what they asked for by another.
+        """
         known = self._people.get((team, user))
         if known is not None and time.monotonic() - known[0] < REMEMBER_S:
             return known[1]
@@ -38,25 +42,34 @@ class Access:
         except SlackRefused:
             return Person(surface="slack", team=team, user=user)
         account: Mapping[str, Any] = found if isinstance(found, dict) else {}
+        belongs = _teams(account)
+        standing = _standing(account) if team in belongs else "unknown"
         profile = account.get("profile") or {}
         name = str(profile.get("display_name") or account.get("real_name") or account.get("name") or "")
         person = Person(
             surface="slack",
-            team=team,
+            team=next((one for one in belongs if one in self._settings.slack.teams), team),
             user=user,
             name=self._door.clean.line(name, 40),
-            standing=_standing(account, team),
+            standing=standing,
         )
         self._people[team, user] = (time.monotonic(), person)
         return person
 
-    async def refusal(self, person: Person, channel: str, *, starts: bool) -> str | None:
-        """Return why somebody may not start an investigation, or speak in one; None when they may."""
+    async def refusal(
+        self, person: Person, channel: str, *, starts: bool, shared: bool = False
+    ) -> str | None:
+        """Return why somebody may not start an investigation, or speak in one; None when they may.
+
+        ``shared``: people of another organisation read the channel.
+        """
         slack = self._settings.slack
         if person.team not in slack.teams:
             return "your team is not one that I answer"
         if person.standing != "member":
             return "I only answer full members of the team, and you are not known to be one"
+        if shared and channel not in slack.channels and not channel.startswith("D"):
+            return "another organisation reads this channel, and it is not listed in slack.channels"
         entry = f"{person.team}:{person.user}"
         if slack.channel(channel).members_may_start or entry in slack.users:
             return None
@@ -96,11 +109,20 @@ class Access:
         return members
 
 
-def _standing(account: Mapping[str, Any], team: str) -> Standing:
-    """Return what Slack says of an account; somebody from another team is not known here."""
-    if account.get("team_id") != team or account.get("is_stranger"):
+def _teams(account: Mapping[str, Any]) -> list[str]:
+    """Return the team of an account; in Enterprise Grid all of its workspaces, and its organisation last."""
+    grid = account.get("enterprise_user")
+    grid = grid if isinstance(grid, dict) else {}
+    teams = grid.get("teams")
+    found = [account.get("team_id"), *(teams if isinstance(teams, list) else ()), grid.get("enterprise_id")]
+    return [str(one) for one in found if one]
+
+
+def _standing(account: Mapping[str, Any]) -> Standing:
+    """Return what Slack says of an account."""
+    if account.get("is_stranger") or account.get("deleted"):
         return "unknown"
-    if account.get("deleted") or account.get("is_bot") or account.get("is_workflow_bot"):
+    if account.get("is_bot") or account.get("is_workflow_bot"):
         return "unknown"
     if account.get("is_restricted") or account.get("is_ultra_restricted"):
         return "guest"

@@ -13,14 +13,14 @@ from typing import Any
 from agent.errors import LeadlineError
 from agent.roles import Person
 from agent.slack import approvals, buttons, report, revised
-from agent.slack.audit import refused_to
 from agent.slack.desk import Desk
 from agent.slack.errors import SlackRefused
 from agent.slack.history import context_of, events_of
 from agent.slack.hosts import choose
 from agent.slack.incoming import Click, Revised, Spoken
+from agent.slack.refusing import refuse
 from agent.slack.said import Said
-from agent.slack.store import Kept, Place
+from agent.slack.store import UNFINISHED, Kept, Place
 from agent.slack.stream import end_stream
 from agent.slack.talk import Talk
 from agent.slack.text import escaped
@@ -40,6 +40,9 @@ class Bot:
         self.talks: dict[Place, Talk] = {}
         self.port: int | None = None
         """Where requests over HTTP are taken."""
+        self.over = asyncio.Event()
+        self.fault: LeadlineError | None = None
+        """Why it is over: it cannot run any more."""
         self._said: dict[Place, Said] = {}
         self._turn: defaultdict[Place, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -86,7 +89,6 @@ class Bot:
         for kept in desk.store.unfinished():
             _log.info("going on with %s in channel %s", kept.thread or kept.question, kept.place.channel)
             talk = await self._begin(kept, idle=True)
-            talk.recovered = True
             self._work(talk)
             await talk.tell("I was restarted, and go on where this stood.")
         for said in desk.store.left():
@@ -106,6 +108,11 @@ class Bot:
         for task in late:
             task.cancel()
         return not late
+
+    def give_up(self, fault: LeadlineError) -> None:
+        """Let whoever runs the bot know that it cannot go on."""
+        self.fault = fault
+        self.over.set()
 
     def _go(self, work: Coroutine[Any, Any, None], place: Place) -> None:
         task = asyncio.create_task(self._guarded(work, place))
@@ -151,9 +158,11 @@ class Bot:
         if spoken.name != spoken.delivery and not store.first(spoken.name):
             return
         person = await self.desk.access.person(spoken.team, spoken.user)
-        refused = await self.desk.access.refusal(person, spoken.place.channel, starts=kept is None)
+        refused = await self.desk.access.refusal(
+            person, spoken.place.channel, starts=kept is None, shared=spoken.shared
+        )
         if refused is not None:
-            await self._refuse(spoken, person, refused)
+            await refuse(self.desk, spoken, person, refused)
             return
         # From here on a secret that somebody wrote is neither kept nor told to a model.
         spoken = replace(spoken, text=self.desk.door.clean.exact(spoken.text))
@@ -163,19 +172,6 @@ class Bot:
             return
         async with self._turn[spoken.place]:
             await self._answer(spoken, person, store.get(spoken.place))
-
-    async def _refuse(self, spoken: Spoken, person: Person, why: str) -> None:
-        """Say no, politely and once in a thread, and write it down."""
-        refused_to(self.desk.settings, person, "start or steer an investigation", why)
-        if self.desk.store.first(f"refused:{spoken.place.channel}:{spoken.place.ts}:{person.user}"):
-            text = f"Sorry, I cannot do that for you: {why}."
-            await self._whispered(spoken, escaped(self.desk.door.clean.line(text)))
-
-    async def _whispered(self, spoken: Spoken, text: str) -> None:
-        try:
-            await self.desk.door.whisper(spoken.place, spoken.user, text)
-        except SlackRefused as error:
-            _log.warning("%s", error)
 
     async def _answer(self, spoken: Spoken, person: Person, kept: Kept | None) -> None:
         asked = word(spoken.text)
@@ -267,6 +263,7 @@ class Bot:
         kept = self.desk.store.get(kept.place) or kept
         said = self._said.setdefault(kept.place, Said(self.desk.door.clean, kept.requester, kept.question))
         talk = self.talks[kept.place] = Talk(self.desk, kept, said=said)
+        talk.recovered = kept.thread is not None and kept.state in UNFINISHED
         self.desk.store.move(kept.place, "working")
         if not idle:
             self._work(talk)

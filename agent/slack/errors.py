@@ -80,5 +80,9 @@ def told(method: str, error: SlackApiError) -> SlackRefused:
             f"Slack: {method} needs the scope {needed}", do="add it and install the app again", code=code
         )
     if code in KEYS:
-        return SlackRefused(f"Slack: {method}: {code}", do="check SLACK_BOT_TOKEN", code=code)
+        return SlackRefused(f"Slack: {method}: {code}", do=f"check {_key_of(method)}", code=code)
     return SlackRefused(f"Slack: {method}: {code}", code=code)
+
+
+def _key_of(method: str) -> str:
+    return "SLACK_APP_TOKEN" if method.startswith("apps.") else "SLACK_BOT_TOKEN"

@@ -31,6 +31,8 @@ class Spoken:
     direct: bool
     mention: bool
     """It is meant for the bot, by a mention, a direct message or a shortcut."""
+    shared: bool = False
+    """People of another organisation read the channel, as far as Slack says so."""
 
     @property
     def name(self) -> str:
@@ -108,6 +110,7 @@ def spoken(body: Mapping[str, Any], bot_user: str) -> Spoken | None:
         delivery=str(body.get("event_id") or ""),
         direct=direct,
         mention=direct or called or event.get("type") == "app_mention",
+        shared=bool(body.get("is_ext_shared_channel")),
     )
 
 

@@ -1,16 +1,18 @@
-"""Run the bot: check its keys, listen by Socket Mode or HTTP, go on with what was left, stop in order."""
+"""Run the bot: check its keys, listen, go on with what was left, stop in order."""
 
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import importlib
 import logging
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from agent.config import Settings, load_settings, pin_libraries
 from agent.errors import ExitCode, UsageError
@@ -18,8 +20,9 @@ from agent.slack.access import Access
 from agent.slack.bot import Bot
 from agent.slack.desk import Desk, open_session
 from agent.slack.door import Door
-from agent.slack.errors import KEYS, SlackKeysRefused, SlackRefused
+from agent.slack.errors import SlackKeysRefused, SlackRefused
 from agent.slack.hosts import usable
+from agent.slack.listening import listen
 from agent.slack.store import SlackStore
 from agent.slack.text import Cleaner
 
@@ -45,8 +48,6 @@ WARM: Final = (
     "tools.registry",
 )
 
-PATH: Final = "/slack/events"
-
 NEEDED: Final = frozenset({"app_mentions:read", "chat:write", "im:history", "users:read"})
 """Scopes without which nobody is heard, known or answered; without others less can be done."""
 
@@ -71,10 +72,15 @@ async def _run(options: RunOptions, settings: Settings) -> ExitCode:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     async with serving(settings, http=options.http, verbose=options.verbose) as bot:
-        await stopping.wait()
+        waits = [asyncio.create_task(event.wait()) for event in (stopping, bot.over)]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
         log = logging.getLogger("leadline.slack")
-        log.info("terminated: letting %d investigations come to a stop", len(bot.talks))
+        log.info("ending: letting %d investigations come to a stop", len(bot.talks))
         await bot.drain(DRAIN_S)
+        if bot.fault is not None:
+            raise bot.fault
     return ExitCode.TERMINATED
 
 
@@ -99,10 +105,11 @@ async def serving(
         authorized = await _authorized(settings, client)
         store = SlackStore(settings.state_dir)
         stack.callback(store.close)
+        stack.enter_context(_alone(settings.state_dir))
         access = Access(settings, door, store)
         desk = change(Desk(settings, door, store, access, open_session))
         bot = Bot(desk)
-        await _listen(stack, bot, client, authorized, http, log)
+        await listen(stack, bot, client, authorized, http, log)
         await bot.recover()
         stack.push_async_callback(bot.drain, 5.0)
         yield bot
@@ -118,11 +125,25 @@ def _check(settings: Settings, http: int | None) -> None:
             raise UsageError(
                 f"slack.{field} is not set", do=f"set {name}; docs/slack.md says where it stands"
             )
-    if not slack.teams:
-        raise UsageError("slack.teams is empty, so nobody would be answered", do="write your team's id there")
     for channel in slack.channels:
         usable(settings, channel)
     usable(settings, "")
+
+
+@contextmanager
+def _alone(state_dir: Path) -> Iterator[None]:
+    """Hold the state folder: of two bots in it each would go on with the other's threads."""
+    path = state_dir / "slack.lock"
+    path.touch(mode=0o600)
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UsageError(
+                f"another `leadline slack run` works in {state_dir}",
+                do="stop it, or give this one another LEADLINE_STATE_DIR: one for each workspace",
+            ) from error
+        yield
 
 
 def _warm() -> None:
@@ -175,6 +196,9 @@ async def _authorized(settings: Settings, client: AsyncWebClient) -> AuthorizeRe
             do="check the network, HTTPS_PROXY and slack.api_url",
         ) from error
     team = str(answer.get("team_id"))
+    if not settings.slack.teams:
+        wanted = f'write teams = ["{team}"], which is the team of the bot\'s token'
+        raise UsageError("slack.teams is empty, so nobody would be answered", do=wanted)
     if team not in settings.slack.teams and str(answer.get("enterprise_id")) not in settings.slack.teams:
         raise SlackKeysRefused(f"the bot's token is of team {team}, which is not in slack.teams", do="add it")
     headers = {name.lower(): str(value) for name, value in answer.headers.items()}
@@ -201,86 +225,6 @@ def _check_scopes(header: str | None) -> None:
         raise SlackKeysRefused(told, do=do)
     if missing:
         logging.getLogger("leadline.slack").warning("%s; %s", told, do)
-
-
-async def _listen(
-    stack: AsyncExitStack,
-    bot: Bot,
-    client: AsyncWebClient,
-    authorized: AuthorizeResult,
-    http: int | None,
-    log: logging.Logger,
-) -> None:
-    from slack_sdk.web.async_client import AsyncWebClient
-
-    from agent.slack.app import make_app
-
-    slack = bot.desk.settings.slack
-    # Bolt is given no token of its own: it would then look for installations where the environment has keys
-    # of an OAuth application.
-    keyless = AsyncWebClient(base_url=slack.api_url, logger=log.getChild("sdk"))
-    if http is not None:
-        assert slack.signing_secret is not None  # `_check` has looked
-        app = make_app(
-            bot, keyless, authorized, slack.signing_secret.get_secret_value(), log.getChild("bolt")
-        )
-        bot.port = await _serve_http(stack, app, slack.http_host, http, log)
-        return
-    app = make_app(bot, keyless, authorized, None, log.getChild("bolt"))
-    await _connect(stack, bot, app, client, str(authorized.bot_user_id), log)
-
-
-async def _serve_http(stack: AsyncExitStack, app: Any, host: str, port: int, log: logging.Logger) -> int:
-    from aiohttp import web
-    from slack_bolt.adapter.aiohttp import to_aiohttp_response, to_bolt_request
-
-    async def take(request: web.Request) -> web.Response:
-        return await to_aiohttp_response(await app.async_dispatch(await to_bolt_request(request)))
-
-    site = web.Application(client_max_size=2 << 20)
-    site.add_routes([web.post(PATH, take)])
-    runner = web.AppRunner(site, access_log=None)
-    await runner.setup()
-    stack.push_async_callback(runner.cleanup)
-    try:
-        await web.TCPSite(runner, host, port).start()
-    except OSError as error:
-        raise UsageError(
-            f"cannot listen on {host}:{port}: {error.strerror}", do="name another port"
-        ) from error
-    bound = int(runner.addresses[0][1])
-    log.info("listening for Slack at http://%s:%d%s", host, bound, PATH)
-    return bound
-
-
-async def _connect(
-    stack: AsyncExitStack, bot: Bot, app: Any, client: AsyncWebClient, me: str, log: logging.Logger
-) -> None:
-    from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
-    from slack_sdk.errors import SlackApiError
-
-    from agent.slack.acknowledging import acknowledge_first
-    from agent.slack.watchdog import Watchdog
-
-    assert bot.desk.settings.slack.app_token is not None  # `_check` has looked
-    key = bot.desk.settings.slack.app_token.get_secret_value()
-    try:
-        await client.apps_connections_open(app_token=key)  # the client itself would try for ever
-    except SlackApiError as error:
-        code = str(error.response.get("error"))
-        if code in KEYS or code == "missing_scope":
-            raise SlackKeysRefused(
-                f"Slack: apps.connections.open: {code}",
-                do="check SLACK_APP_TOKEN: an app-level token with connections:write",
-            ) from error
-        log.warning("Slack: apps.connections.open: %s; trying again", code)
-    handler = AsyncSocketModeHandler(app, app_token=key, logger=log.getChild("socket"), web_client=client)
-    acknowledge_first(handler, bot, me, log)
-    stack.push_async_callback(handler.close_async)
-    await handler.client.connect()  # type: ignore[no-untyped-call]
-    watching = asyncio.create_task(Watchdog(handler.client, bot.desk.door, log).watch())
-    stack.callback(watching.cancel)
-    log.info("connected to Slack by Socket Mode")
 
 
 class _Masked(logging.Formatter):

@@ -20,7 +20,7 @@ from agent.roles import Person
 from agent.slack import approvals, report
 from agent.slack.desk import Desk, limited, refuse_what_was_taken_away
 from agent.slack.door import Block
-from agent.slack.errors import SlackRefused
+from agent.slack.errors import KEYS, SlackRefused
 from agent.slack.hosts import Connected
 from agent.slack.said import Said
 from agent.slack.store import Kept, State
@@ -53,7 +53,7 @@ class Talk:
         self.said = said
         self.session: Session | None = None
         self.recovered = False
-        """A process before died over it: an end that is recorded may never have been told."""
+        """It was left unfinished: an end that is recorded may never have been told."""
         self.live = True
         """It still takes what is said; when it is not, another one has to."""
         self._desk = desk
@@ -120,17 +120,21 @@ class Talk:
             return "waiting for an approval"
         return self._telling.doing if self._telling is not None else ""
 
-    async def tell(self, text: str, blocks: list[Block] | None = None) -> None:
-        """Post into the thread; a refusal is noted, and the investigation goes on without."""
+    async def tell(self, text: str, blocks: list[Block] | None = None) -> bool:
+        """Post into the thread; return False where the same words may be said later, by another process.
+
+        Any other refusal is noted, and the investigation goes on without.
+        """
         for pause in (*PAUSES_S, None):
             try:
                 await self._desk.door.say(self._place, text, blocks)
-                return
+                return True
             except SlackRefused as error:
                 _log.warning("%s (channel %s)", error, self._place.channel)
                 if pause is None or error.code not in PASSING:
-                    return
+                    return error.code not in PASSING | KEYS
             await asyncio.sleep(pause)
+        return False
 
     async def _run(self) -> None:
         state: State = "failed"
@@ -181,7 +185,8 @@ class Talk:
                 return "waiting" if session.waiting is not None else "working"
             if _ends(session) > answered:
                 answered = _ends(session)
-                await self._answer(session)
+                if not await self._answer(session):
+                    return "working"
             if session.waiting is not None:
                 await self._wait_for_decision(session)
             elif not self._again:
@@ -209,7 +214,8 @@ class Talk:
         down = [f"Not looked at: {why}" for why in found.down.values()]
         return [f"{head} \u00b7 session {session.thread}", *down] if len(session.events) < 3 or down else []
 
-    async def _answer(self, session: Session) -> None:
+    async def _answer(self, session: Session) -> bool:
+        """Tell the answer; return whether there is nothing left to tell."""
         from agent.surfaces.records import write_case
 
         ended = next(event for event in reversed(session.events) if isinstance(event, Ended))
@@ -219,7 +225,7 @@ class Talk:
         with suppress(OSError):
             await asyncio.to_thread(write_case, session.folder, session.folder)
         blocks = [report.section(pieces[-1]), report.buttons(session.events, session.thread)]
-        await self.tell(pieces[-1], blocks)
+        return await self.tell(pieces[-1], blocks)
 
     async def _wait_for_decision(self, session: Session) -> None:
         """Show what waits and sleep until it is decided, void or expired, or somebody says something."""
