@@ -17,7 +17,7 @@ from agent.config import load_settings
 from agent.errors import UsageError
 from agent.models.scripted import ScriptedServer
 from agent.models.scripted_script import by_method
-from agent.surfaces.init import InitOptions, answered, by_default, picked, run
+from agent.surfaces.init import InitOptions, agreed, answered, by_default, picked, run
 from agent.surfaces.init_file import Answers, name_of, text_of
 from tests.settings_folder import SettingsFolder, folder
 
@@ -116,6 +116,16 @@ async def test_the_endpoint_says_which_models_it_serves(
     assert "note: http://127.0.0.1:9/v1" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("typed", "default", "wanted"),
+    [(["y"], "n", True), (["YES!"], "n", True), (["no"], "y", False), ([""], "y", True), ([""], "n", False)],
+)
+def test_yes_and_no_are_understood(typed: list[str], default: str, wanted: bool) -> None:
+    answers = iter(["maybe", "yep", "on", *typed])
+    assert agreed("Slack bot? [y/N]", default, lambda question, usual: next(answers) or usual) is wanted
+    assert next(answers, None) is None
+
+
 def test_every_name_and_word_survives_the_file() -> None:
     text = text_of(Answers(base_url='http://x/"\\\x7f', model="m\n\x1b", hosts=["gpu.1"]))
     data = tomllib.loads(text)
@@ -156,5 +166,9 @@ def test_at_a_terminal_it_asks_shows_and_writes(typed: list[str], folder: Settin
     assert "  1  gpu1\n" in said and "Write it? [Y/n]" in said and "leadline hosts check" in said
     assert list(load_settings().hosts) == ["gpu1", "gpu3"]
     before = folder.person.read_text()
+    code, said = at_a_terminal("gpu1:30000\n\n1\nmaybe\nNo.\n\nno thanks\nnope\nN\n")
+    assert code == 0 and "nothing was written" in said and folder.person.read_text() == before
+    assert said.count("answer y or n, or Enter for the one in capitals\n") == 3
+    assert "not a base URL" in said and said.count("Model endpoint") == 2 and said.count("Slack bot?") == 2
     code, said = at_a_terminal("\n\n\n\n\n")
     assert code == 0 and "Write over it? [y/N]" in said and folder.person.read_text() == before

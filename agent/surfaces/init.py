@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.config import config_files, load_settings
+from agent.config import Settings, config_files, load_settings
 from agent.errors import LeadlineError, UsageError
 from agent.models.select import PLAYBOOK, model_of
 from agent.ssh_aliases import ssh_aliases
@@ -18,6 +18,7 @@ from agent.surfaces.init_file import Answers, name_of, text_of
 from tools.display import printable
 
 _SHOWN = 20
+_YES, _NO = ("y", "yes"), ("n", "no")
 Ask = Callable[[str, str], str]
 
 
@@ -54,17 +55,9 @@ def run(options: InitOptions) -> None:
 
 def answered(options: InitOptions, ask: Ask) -> Answers:
     """Return what flags say, and answers to what they leave open; ``ask`` gets a question and a default."""
-    url = (
-        options.base_url
-        if options.base_url is not None
-        else ask(
-            "Model endpoint, OpenAI-compatible (such as http://gpu1:30000/v1; empty: the built-in playbooks)",
-            "",
-        )
-    )
+    url, offered = _endpoint(options, ask)
     model = options.model
     if model is None and url:
-        offered = _offered(url)
         if offered:
             sys.stderr.write(f"It serves: {', '.join(offered)}\n")
         model = ask("Model", offered[0] if offered else "")
@@ -74,9 +67,18 @@ def answered(options: InitOptions, ask: Ask) -> Answers:
         base_url=url or None,
         model=model or PLAYBOOK,
         hosts=options.hosts if options.hosts is not None else _hosts(ask),
-        slack=options.slack if options.slack is not None else ask("Slack bot? [y/N]", "n").lower()[:1] == "y",
+        slack=options.slack if options.slack is not None else agreed("Slack bot? [y/N]", "n", ask),
         state_dir=_state(options.state_dir, ask),
     )
+
+
+def agreed(question: str, default: str, ask: Ask) -> bool:
+    """Ask until the answer is yes or no: what is neither decides nothing."""
+    while True:
+        answer = ask(question, default).strip(" .!'\"").lower()
+        if answer in _YES or answer in _NO:
+            return answer in _YES
+        sys.stderr.write("answer y or n, or Enter for the one in capitals\n")
 
 
 def by_default(question: str, default: str) -> str:
@@ -94,11 +96,31 @@ def asked(question: str, default: str) -> str:
     return line.strip() or default
 
 
-def _offered(url: str) -> list[str]:
+def _endpoint(options: InitOptions, ask: Ask) -> tuple[str, list[str]]:
+    """Return the endpoint and the models that it serves; ask again for what cannot be one."""
+    question = (
+        "Model endpoint, OpenAI-compatible (such as http://gpu1:30000/v1; empty: the built-in playbooks)"
+    )
+    while True:
+        url = options.base_url if options.base_url is not None else ask(question, "")
+        if not url or options.model is not None:
+            return url, []
+        settings = load_settings(base_url=url, model="?")  # whatever a file that is there names
+        try:
+            model_of(settings)
+        except UsageError as error:
+            if options.base_url is not None or ask is by_default:
+                raise
+            sys.stderr.write(f"{printable(str(error))}\n")
+            continue
+        return url, _offered(settings)
+
+
+def _offered(settings: Settings) -> list[str]:
     from agent.models.listing import served
 
     try:
-        return [printable(name) for name in asyncio.run(served(load_settings(base_url=url)))]
+        return [printable(name) for name in asyncio.run(served(settings))]
     except LeadlineError as error:
         sys.stderr.write(f"note: {printable(str(error))}\n")
         return []
@@ -158,7 +180,7 @@ def _indented(text: str) -> str:
 def _wanted(path: Path, options: InitOptions) -> bool:
     over = path.exists() and not options.force
     question = f"{path} is there already. Write over it? [y/N]" if over else "Write it? [Y/n]"
-    return asked(question, "n" if over else "y").lower()[:1] == "y"
+    return agreed(question, "n" if over else "y", asked)
 
 
 def write(path: Path, text: str) -> None:
