@@ -39,16 +39,21 @@ def choose(work: Investigation, name: str, base_url: str | None = None) -> Setti
             "the built-in playbooks follow a thread from its beginning",
             do="leave, and begin another chat without --model",
         )
-    if name in work.settings.models:
-        settings = with_model(work.settings, name, base_url)
-        redactor(settings)  # its key is a secret of ours from now on
-    else:
-        update: dict[str, str | None] = {"model": name}
-        if base_url is not None and base_url != work.settings.base_url:
-            update |= {"base_url": base_url, "api_key": None}  # a key goes to no endpoint but its own
-        settings = work.settings.model_copy(update=update)
+    settings = named(work.settings, name, base_url)
     model = model_of(settings)
     work.transcript.append(ModelChosen(turn=work.history.last_turn, model=model.name), durable=True)
     work.model = model
     work.settings = settings
     return settings
+
+
+def named(settings: Settings, name: str, base_url: str | None = None) -> Settings:
+    """Return settings that name another model; a key goes to no endpoint but its own."""
+    if name in settings.models:
+        chosen = with_model(settings, name, base_url)
+        redactor(chosen)  # its key is a secret of ours from now on
+        return chosen
+    update: dict[str, str | None] = {"model": name}
+    if base_url is not None and base_url != settings.base_url:
+        update |= {"base_url": base_url, "api_key": None}
+    return settings.model_copy(update=update)

@@ -8,6 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from agent.audit import Audit
+from agent.audit_host import AuditedHost
+from agent.audit_settings import AuditSettings
 from agent.config import Settings
 from agent.errors import ModelEndpointError
 from agent.models import ToolSchema
@@ -15,6 +18,7 @@ from agent.session import Session
 from agent.state import AssistantTurn, Message, Mode
 from agent.surfaces import chat, opening
 from agent.surfaces.open_options import OpenOptions
+from tests.file_host import FakeService, FileHost
 from tests.scripted_parts import (
     EVIDENCE,
     HYPOTHESIS,
@@ -28,7 +32,7 @@ from tests.scripted_parts import (
     plain,
     turn,
 )
-from tests.trial_parts import FakeService, FileHost, moves, ports, propose, tools
+from tests.trial_parts import moves, ports, propose, tools
 
 WORDS = "It is set in the unit, and nothing else reads it."
 SLOW = turn(call("look", text="slow", wait_s=3.0), text="I look for long.")
@@ -85,8 +89,8 @@ class Stage:
 
     def __init__(self, root: Path, story: str, host: str) -> None:
         self.model = SpeakingModel(STORIES[story])
-        self.hosts = {host: LocalHost(host)}
         root.mkdir(exist_ok=True)
+        self.hosts = {host: AuditedHost(LocalHost(host), Audit(root / "audit", AuditSettings(), plain))}
         service = FakeService(FileHost(root / "host.json"))
         changes = story in ("apply", "late")
         self.more: dict[str, Any] = {"tools": TOOLS, "redact": plain}

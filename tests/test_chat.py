@@ -86,8 +86,8 @@ def test_a_symptom_is_investigated_and_asked_on_about(chat: Terminal, tmp_path: 
 
 @pytest.mark.parametrize("chat", ["quick"], indirect=True)
 def test_slash_commands_answer_from_the_record(chat: Terminal) -> None:
-    chat.type("/cost")
-    chat.expect("nothing yet: say first what is wrong")
+    chat.type("/evidence")
+    chat.expect("nothing was investigated yet: say first what is wrong; then /evidence")
     chat.type(SYMPTOM)
     chat.expect("ask on>")
     for command, shows in (
@@ -311,7 +311,7 @@ def test_an_error_of_the_model_does_not_end_the_chat(tmp_path: Path) -> None:
     )
     assert done.returncode == 7, done.stderr
     assert done.stderr.count("resume thread") == 2 and "Traceback" not in done.stderr
-    assert "nothing used yet" in done.stdout
+    assert "turns    0 of 40" in done.stdout
     assert said(tmp_path) == ["and now?"]
 
 

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 from agent.approvals import ApprovalRefused
 from agent.errors import ExitCode, LeadlineError, ThreadGone
 from agent.events import Ended, Failed, Live, Started
+from agent.models.select import PLAYBOOK
 from agent.questions import is_question
+from agent.state import Mode
 from agent.surfaces import slash
 from agent.surfaces.ask import answer_of
 from agent.surfaces.console import screen_width
@@ -113,11 +115,15 @@ class Conversation:
         """Show a text."""
         self._screen.say(text, whole=whole)
 
-    def hear(self) -> None:
-        """Send what is said to the model from now on."""
-        self._hears = True
-        if self.session is not None:
-            self._screen.status.take(self.session.work.model.name)
+    def take_model(self, model: str) -> None:
+        """Send what is said to this model from now on."""
+        self._hears = model != PLAYBOOK
+        self._screen.status.take(model)
+
+    def take_mode(self, mode: Mode) -> None:
+        """Show another mode, for the session that will begin."""
+        self._place = f"{self._place.rpartition(' · ')[0]} · {mode}"
+        self._screen.status.allow(mode)
 
     def note(self, text: str) -> None:
         """Tell what is about the chat itself."""
@@ -177,6 +183,8 @@ class Conversation:
                 await self.work(self.session, self.session.ask(None))
 
     async def _command(self, line: str, *, idle: bool = False) -> None:
+        if self._screen.typed:  # what is answered stands below what was asked
+            self._screen.note(f"> {printable(shortened(line))}", whole=False)
         if line.startswith(slash.BY_HAND):
             await self._doing.by_hand(self, line, idle=idle)
             return
@@ -185,9 +193,11 @@ class Conversation:
             if self.session is not None:
                 self.session.cancel()
             return
-        reply = slash.answer(self._doing.desk(self.session, idle=idle), line)
+        desk = self._doing.desk(self.session, idle=idle)
+        aside = slash.reads(line)
+        reply = await asyncio.to_thread(slash.answer, desk, line) if aside else slash.answer(desk, line)
         if reply.text:
-            await self._screen.page(reply.text, whole=reply.whole)
+            await self._screen.page(reply.text, whole=reply.whole, newest_last=reply.newest_last)
         if reply.then is not None:
             await self._doing.then(self, reply.then)
 

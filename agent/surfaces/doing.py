@@ -1,17 +1,30 @@
-"""Do for a chat what a command asks for beyond its answer: change threads, take a change back, copy."""
+"""Do for a chat what a command asks for beyond its answer: change threads, model or mode, undo, copy."""
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, assert_never
 
 from agent.config import Settings, in_tmux
 from agent.errors import LeadlineError
 from agent.kept import find_kept
+from agent.state import Mode
 from agent.surfaces import clipboard
 from agent.surfaces.hand_run import ByHand, Floor
-from agent.surfaces.slash_types import Desk, Enter, ModelTaken, PutOnClipboard, Share, TakeBack, Then
+from agent.surfaces.slash_types import (
+    Desk,
+    Enter,
+    ModelTaken,
+    ModeTaken,
+    PutOnClipboard,
+    Share,
+    TakeBack,
+    Then,
+)
 from tools.contract import Host
 from tools.display import printable
 
@@ -22,6 +35,12 @@ if TYPE_CHECKING:
 
 OpenThread = Callable[[str, Settings], Awaitable["Session"]]
 """Connects what a thread needs and takes it up under these settings."""
+
+
+def load_client() -> None:
+    """Load what the first request to an endpoint needs; in the loop it would hold up every key."""
+    for name in ("openai.resources.chat.completions", "anyio._backends._asyncio"):
+        import_module(name)
 
 
 class Talk(Floor, Protocol):
@@ -35,22 +54,38 @@ class Talk(Floor, Protocol):
         """Show what a session does, with the decisions it asks for, until it stops."""
         ...
 
-    def hear(self) -> None:
-        """Send what is said to the model from now on."""
+    def take_model(self, model: str) -> None:
+        """Send what is said to this model from now on."""
+        ...
+
+    def take_mode(self, mode: Mode) -> None:
+        """Show another mode, for the session that will begin."""
         ...
 
 
 class Doing:
-    """Hold what commands need besides the session: settings, and a way to open other threads."""
+    """Hold what commands need besides the session: settings, hosts, and a way to open other threads."""
 
-    def __init__(self, settings: Settings, hosts: Mapping[str, Host], open_thread: OpenThread) -> None:
-        self._settings = settings
+    def __init__(
+        self,
+        settings: Settings,
+        hosts: Mapping[str, Host],
+        open_thread: OpenThread,
+        mode: Mode = "read-only",
+    ) -> None:
+        self.settings = settings
+        """Those of the session that begins with the first message."""
+        self.mode = mode
+        """What it may do."""
+        self._hosts = hosts
         self._open_thread = open_thread
         self._by_hand = ByHand(settings, hosts)
+        self._since = datetime.now(UTC)
 
     def desk(self, session: Session | None, *, idle: bool = True) -> Desk:
         """Return what commands answer from."""
-        return Desk(session.work.settings if session is not None else self._settings, session, idle)
+        settings = session.work.settings if session is not None else self.settings
+        return Desk(settings, session, idle, self._hosts, self.mode, self._since)
 
     async def then(self, talk: Talk, then: Then) -> None:
         """Do it; what cannot be done is told in a line, and the chat goes on as it was."""
@@ -63,8 +98,13 @@ class Doing:
                     await self._take_back(talk, change)
                 case PutOnClipboard():
                     talk.note(_copied(then, at_terminal=talk.typed))
-                case ModelTaken():
-                    talk.hear()
+                case ModelTaken(model=model, settings=settings):
+                    self.settings = settings or self.settings
+                    await asyncio.to_thread(load_client)
+                    talk.take_model(model)
+                case ModeTaken(mode=mode):
+                    self.mode = mode
+                    talk.take_mode(mode)
                 case Share():
                     assert talk.session is not None  # the command answers in a session alone
                     talk.note(self._by_hand.share(talk.session))

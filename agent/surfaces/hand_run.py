@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from agent.session import Session
 
 MARK = "!"
+BEFORE = "by-hand"
+"""Stands in the audit for the thread of what is run before a session has begun."""
 AGREE = "Run it? y(es), n(o): "
 SHARE = "Share this with the model? y(es), n(o): "
 
@@ -121,7 +123,7 @@ class ByHand:
             if not await _yes(floor, AGREE):
                 floor.note("not run")
                 return None
-        thread = floor.session.thread if floor.session is not None else "by-hand"
+        thread = floor.session.thread if floor.session is not None else BEFORE
         ran = await _attended(floor, name, run_by_hand(context, name, command, decision, thread))
         if ran is None:
             floor.note(f"ended by Ctrl-C; how far it came on {printable(name)} is not known")

@@ -20,29 +20,38 @@ from prompt_toolkit.widgets import SearchToolbar, TextArea
 Lend = Callable[[], AbstractContextManager[None]]
 
 
-async def page(text: str, command: str, lend: Lend) -> None:
-    """Show a text until the person leaves it; ``lend`` gives the terminal to the pager that they named."""
+async def page(text: str, command: str, lend: Lend, *, at_end: bool = False) -> None:
+    """Show a text until the person leaves it; ``lend`` gives the terminal to the pager that they named.
+
+    Shown ``at_end`` first by the one that is built in and by less, which can be told.
+    """
     if not command:
-        await _built_in(text).run_async()
+        await _built_in(text, at_end=at_end).run_async()
         return
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the pager's
     try:
         with lend():
             await asyncio.to_thread(
-                subprocess.run, shlex.split(command), input=f"{text}\n".encode(), check=False
+                subprocess.run, _argv(command, at_end=at_end), input=f"{text}\n".encode(), check=False
             )
             return
     except (OSError, ValueError):
         pass  # there is no such program: the one built in shows it
     finally:
         signal.signal(signal.SIGINT, before)
-    await _built_in(text).run_async()
+    await _built_in(text, at_end=at_end).run_async()
 
 
-def _built_in(text: str) -> Application[None]:
+def _argv(command: str, *, at_end: bool) -> list[str]:
+    argv = shlex.split(command)
+    is_less = bool(argv) and argv[0].rpartition("/")[2] == "less"
+    return [*argv, "+G"] if at_end and is_less else argv
+
+
+def _built_in(text: str, *, at_end: bool) -> Application[None]:
     search = SearchToolbar()
     area = TextArea(text, read_only=True, wrap_lines=True, scrollbar=True, search_field=search)
-    area.buffer.set_document(Document(text, 0), bypass_readonly=True)
+    area.buffer.set_document(Document(text, text.rfind("\n") + 1 if at_end else 0), bypass_readonly=True)
     keys = KeyBindings()
 
     def told() -> StyleAndTextTuples:

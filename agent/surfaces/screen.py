@@ -16,7 +16,7 @@ from agent.surfaces.console import open_console, terminal_size
 from agent.surfaces.progress import Bars
 from agent.surfaces.status import Status
 from agent.surfaces.terminal import Terminal
-from agent.surfaces.wrapping import wrapped
+from agent.surfaces.wrapping import cells, wrapped
 from tools.display import printable
 
 _TAIL_LINES = 3
@@ -157,12 +157,23 @@ class Screen:
             out.write(f"{notice}\x07")
             out.flush()
 
-    async def page(self, text: str, *, whole: bool = False) -> None:
-        """Print a text; one that is longer than the screen is paged, and what comes meanwhile waits."""
-        if self._lines is None or text.count("\n") < terminal_size().lines - 2:
+    async def page(self, text: str, *, whole: bool = False, newest_last: bool = False) -> None:
+        """Print a text; one that is longer than the screen is paged, and what comes meanwhile waits.
+
+        Of one that ends with what is ``newest_last``, the pager shows the end first.
+        """
+        if self._lines is None or not _is_long(text):
             self.say(text, whole=whole)
             return
         from agent.surfaces.pager import page
 
         with self._lines.waiting():
-            await page(text, pager(), self.lend)
+            await page(text, pager(), self.lend, at_end=newest_last)
+
+
+def _is_long(text: str) -> bool:
+    """Tell whether a text takes more than the screen has; lines that the terminal breaks count as several."""
+    columns, room = terminal_size().columns, terminal_size().lines - 2
+    if len(text) > columns * room * 2:
+        return True
+    return sum(max(1, -(-cells(line) // columns)) for line in text.split("\n")) > room

@@ -5,13 +5,14 @@ Each command stands in the file of its group; what one asks the chat to do besid
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 
-from agent.surfaces import slash_record, slash_spending, slash_threads
-from agent.surfaces.slash_types import Candidate, Command, Desk, DeskCommand, Reply, changes_of, started
+from agent.surfaces import slash_log, slash_record, slash_spending, slash_threads
+from agent.surfaces.slash_types import NOTHING_YET, Candidate, Command, Desk, DeskCommand, Reply, changes_of
 from tools.display import printable
 
-__all__ = ["HELP", "QUIT", "Desk", "Reply", "answer", "changes_of", "complete", "help_text", "names"]
+__all__ = ["HELP", "QUIT", "Desk", "Reply", "answer", "changes_of", "complete", "help_text", "names", "reads"]
 
 QUIT = "/quit"
 HELP = "/help"
@@ -20,6 +21,7 @@ NOT_NOW = "{} is for when nothing is under way: press Ctrl-C first, or wait"
 
 COMMANDS: dict[str, Command | DeskCommand] = {
     **slash_record.COMMANDS,
+    **slash_log.COMMANDS,
     **slash_spending.COMMANDS,
     **slash_threads.COMMANDS,
 }
@@ -46,12 +48,18 @@ def answer(desk: Desk, line: str) -> Reply:
     if isinstance(command, DeskCommand):
         found = command.answer(desk, argument.strip())
     elif desk.session is None:
-        return Reply("nothing yet: say first what is wrong")
+        return Reply(f"{NOTHING_YET}; then {name}: {command.help}")
     else:
         found = command.answer(desk.session, argument.strip())
     if isinstance(found, str):
         return Reply(printable(found))
-    return Reply(printable(found.text), found.whole, found.then)
+    return dataclasses.replace(found, text=printable(found.text))
+
+
+def reads(line: str) -> bool:
+    """Tell whether an answer reads files, so that it is had beside the loop."""
+    command = COMMANDS.get(line.partition(" ")[0])
+    return command is not None and command.reads
 
 
 def names() -> list[str]:
@@ -75,8 +83,7 @@ def help_text(name: str = "") -> str:
 def complete(desk: Desk, typed: str) -> list[Candidate]:
     """Return what may follow what is typed so far; a candidate takes the place of its last word."""
     if typed.startswith(BY_HAND) and " " not in typed:
-        hosts = started(desk.session).hosts if desk.session is not None else []
-        several = hosts if len(hosts) > 1 else []
+        several = desk.names if len(desk.names) > 1 else []
         return _fitting((Candidate(f"{BY_HAND}{host}:", "run a command there") for host in several), typed)
     if not typed.startswith("/"):
         return []

@@ -1,4 +1,4 @@
-"""Slash commands on what was found: hosts, hypotheses, evidence, outputs, changes, commands that ran."""
+"""Slash commands on what was found: hosts, hypotheses, evidence, outputs, changes."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from agent.audit_files import files_of
-from agent.audit_record import AuditRecord, Broken, read
-from agent.audit_verify import lines_of
 from agent.events import EvidenceAdded, HypothesisMoved, PlanMade, ToolFinished, ToolStarted
 from agent.state import Evidence, Hypothesis
-from agent.surfaces.slash_types import Candidate, Command, Reply, changes_of, started
+from agent.surfaces.side_by_side import Opened
+from agent.surfaces.slash_types import Candidate, Command, Desk, DeskCommand, Reply, changes_of
 from tools.artifacts import ArtifactStore
 
 if TYPE_CHECKING:
@@ -20,17 +18,23 @@ if TYPE_CHECKING:
 _QUOTE_SHOWN = 60
 
 
-def _hosts(session: Session, argument: str) -> str:
-    views = {view.get("host"): (call, view) for call, view in _facts(session)}
-    connected = session.work.hosts
+def _hosts(desk: Desk, argument: str) -> str:
+    session = desk.session
+    views = {view.get("host"): (call, view) for call, view in _facts(session)} if session is not None else {}
+    connected = session.work.hosts if session is not None else desk.hosts
     rows = []
-    for name in started(session).hosts:
+    for name in desk.names:
         host = connected.get(name)
         key = f", key {host.key_fingerprint}" if host is not None and host.key_fingerprint else ""
         rows.append(f"{name}: {'connected' if host is not None else 'not connected'}{key}")
         call, view = views.get(name, ("", {}))
         rows += [f"   {line}" for line in _machine(view)]
-        rows.append(f"   as seen by {call}: /show {call}" if call else "   no facts yet")
+        if session is not None:
+            rows.append(f"   as seen by {call}: /show {call}" if call else "   no facts yet")
+    if session is None:
+        down = desk.hosts.down if isinstance(desk.hosts, Opened) else []
+        rows += [f"{host.name}: not reached, and left out: {host.what}; {host.do}" for host in down]
+        rows.append("what runs there is read first, once you have said what is wrong")
     return "\n".join(rows) or "no host: only the log that was given is judged"
 
 
@@ -99,7 +103,8 @@ def _some_evidence(session: Session) -> Iterable[Candidate]:
         yield Candidate(item.id, " ".join(item.citation.quote.split())[:_QUOTE_SHOWN])
 
 
-def _show(session: Session, argument: str) -> str | Reply:
+def show(session: Session, argument: str) -> str | Reply:
+    """Return what a call returned, or a whole output that is kept of it."""
     call, dot, _ = argument.partition(".")
     call = f"t{call.lstrip('tT')}"
     begun = {e.call: e for e in session.events if isinstance(e, ToolStarted)}
@@ -150,65 +155,18 @@ def _diff(session: Session, argument: str) -> str:
     return "\n".join(rows) or "no change was proposed"
 
 
-def _log(session: Session, argument: str) -> str | Reply:
-    """Tell what really ran: the audit's records of this thread, not what was asked for."""
-    begun, ended = {}, {}
-    for record in _records(session):
-        if record.kind in ("command_started", "port_opened") and _wanted(record, argument):
-            begun[record.seq] = record
-        elif record.kind == "command_ended" and record.of is not None:
-            ended[record.of] = record
-    if not begun:
-        where = f" on {argument}" if argument else ""
-        return f"no command ran{where} yet"
-    rows = [_ran(record, ended.get(seq)) for seq, record in begun.items()]
-    return Reply("\n".join(rows), whole=True)
-
-
-def _wanted(record: AuditRecord, host: str) -> bool:
-    return not host or record.host == host
-
-
-def _records(session: Session) -> Iterator[AuditRecord]:
-    mark = f'"{session.thread}"'.encode()
-    for line in lines_of(files_of(session.work.settings.state_dir / "audit")):
-        if mark in line.text:
-            try:
-                record = read(line.text)
-            except Broken:
-                continue  # `leadline audit verify` tells which
-            if record.thread == session.thread:
-                yield record
-
-
-def _ran(record: AuditRecord, end: AuditRecord | None) -> str:
-    if record.kind == "port_opened":
-        how = "opened"
-    elif end is None:
-        how = "no end known"
-    else:
-        how = f"exit {end.exit_code}" if end.exit_code is not None else str(end.outcome or "")
-        how += f" in {end.duration_s:.1f} s" if end.duration_s is not None else ""
-    what = record.command or record.detail
-    why = f"  [{record.what}]" if record.what else ""
-    return f"{record.at:%H:%M:%S}  {record.host}  {how}  {' '.join(what.split())}{why}"
-
-
-def _some_hosts(session: Session) -> Iterable[Candidate]:
-    return [Candidate(name) for name in started(session).hosts]
-
-
-COMMANDS = {
-    "/hosts": Command("/hosts", "the machines of this session, and what runs there", _hosts),
+COMMANDS: dict[str, Command | DeskCommand] = {
+    "/hosts": DeskCommand("/hosts", "the machines of this session, and what runs there", _hosts),
     "/hypotheses": Command("/hypotheses", "what may be the cause, and where each stands", _hypotheses),
     "/evidence": Command(
         "/evidence N", "a quote, and where it stands; all of them without N", _evidence, _some_evidence
     ),
     "/show": Command(
-        "/show tN", "what a call returned; /show tN.M the whole output behind it", _show, some_calls
+        "/show tN",
+        "what a call returned; /show tN.M the whole output behind it",
+        show,
+        some_calls,
+        reads=True,
     ),
     "/diff": Command("/diff", "the changes, and how each edits its unit", _diff),
-    "/log": Command(
-        "/log [HOST]", "every command that ran on a host, with exit code and time", _log, _some_hosts
-    ),
 }

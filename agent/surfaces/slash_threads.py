@@ -14,8 +14,7 @@ from agent.forking import fork, turns_of
 from agent.standing_changes import kept_changes
 from agent.state import Change
 from agent.surfaces.ages import age
-from agent.surfaces.slash_record import COMMANDS as ON_RECORD
-from agent.surfaces.slash_record import some_calls
+from agent.surfaces.slash_record import show, some_calls
 from agent.surfaces.slash_types import (
     Candidate,
     Command,
@@ -164,7 +163,7 @@ def _copy(session: Session, argument: str) -> str | Reply:
         if text is None:
             return "no answer yet; /copy tN copies what a call returned"
         return Reply("", then=PutOnClipboard(text, "the last answer"))
-    shown = ON_RECORD["/show"].answer(session, argument)
+    shown = show(session, argument)
     if isinstance(shown, str):  # it says what is not there
         return shown
     return Reply("", then=PutOnClipboard(shown.text, f"t{argument.lstrip('tT')}"))
@@ -191,13 +190,29 @@ COMMANDS: dict[str, Command | DeskCommand] = {
         "/undo [C1]", "take a kept change back, approved like any change", _undo, _undoable, needs_idle=True
     ),
     "/fork": Command(
-        "/fork N", "begin a thread from turn N of this one, which stays", _fork, _turns, needs_idle=True
+        "/fork N",
+        "begin a thread from turn N of this one, which stays",
+        _fork,
+        _turns,
+        needs_idle=True,
+        reads=True,
     ),
     "/resume": DeskCommand(
-        "/resume [ID]", "go on in another thread; without ID, list them", _resume, _threads, needs_idle=True
+        "/resume [ID]",
+        "go on in another thread; without ID, list them",
+        _resume,
+        _threads,
+        needs_idle=True,
+        reads=True,
     ),
-    "/save": Command("/save [FILE]", "write the case file here, or to FILE (.md, .html, .json)", _save),
-    "/export": Command("/export [md]", "write the case file as md, html or json", _export, _forms),
+    "/save": Command(
+        "/save [FILE]", "write the case file here, or to FILE (.md, .html, .json)", _save, reads=True
+    ),
+    "/export": Command(
+        "/export [md]", "write the case file as md, html or json", _export, _forms, reads=True
+    ),
     "/share": Command("/share", "give the model what !COMMAND printed last", _share, needs_idle=True),
-    "/copy": Command("/copy [tN]", "put the last answer, or an output, on the clipboard", _copy, some_calls),
+    "/copy": Command(
+        "/copy [tN]", "put the last answer, or an output, on the clipboard", _copy, some_calls, reads=True
+    ),
 }

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from agent.events import ChangeMoved, Event, Started
-from agent.state import Change
+from agent.state import Change, Mode
 
 if TYPE_CHECKING:
     from agent.config import Settings
     from agent.session import Session
+    from tools.contract import Host
+
+NOTHING_YET = "nothing was investigated yet: say first what is wrong"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,17 @@ class PutOnClipboard:
 
 @dataclass(frozen=True, slots=True)
 class ModelTaken:
-    """Know that a language model, which hears what is said, takes the next turns."""
+    """Know which model takes the next turns; ``settings`` name it for a session that has not begun."""
+
+    model: str
+    settings: Settings | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModeTaken:
+    """Let the session that begins with the first message have this mode."""
+
+    mode: Mode
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +60,7 @@ class Share:
     """Share with the model what was last run by hand."""
 
 
-Then = Enter | TakeBack | PutOnClipboard | ModelTaken | Share
+Then = Enter | TakeBack | PutOnClipboard | ModelTaken | ModeTaken | Share
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +70,28 @@ class Reply:
     text: str
     whole: bool = False
     then: Then | None = None
+    newest_last: bool = False
+    """Where it is longer than the screen, its end is what is looked at first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """Hold what commands answer from: the settings, and the session where one has begun."""
+    """Hold what commands answer from: settings, connected hosts, and the session where one has begun."""
 
     settings: Settings
     session: Session | None = None
     idle: bool = True
     """Nothing is under way and no decision is waited for."""
+    hosts: Mapping[str, Host] = field(default_factory=dict)
+    mode: Mode = "read-only"
+    """What the session may do that begins with the first message."""
+    since: datetime | None = None
+    """When this chat began."""
+
+    @property
+    def names(self) -> list[str]:
+        """Return the hosts of the session, or those that are connected for it."""
+        return started(self.session).hosts if self.session is not None else list(self.hosts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +120,8 @@ class Command:
     complete: Complete = no_argument
     needs_idle: bool = False
     """It does more than look, so it is not for the middle of work or of a decision."""
+    reads: bool = False
+    """It reads files, which may be long: it is answered beside the loop, and changes no session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +131,9 @@ class DeskCommand:
     usage: str
     help: str
     answer: Callable[[Desk, str], str | Reply]
-    complete: Callable[[Desk], Iterable[Candidate]]
+    complete: Callable[[Desk], Iterable[Candidate]] = lambda desk: ()
     needs_idle: bool = False
+    reads: bool = False
 
 
 def started(session: Session) -> Started:

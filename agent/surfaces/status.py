@@ -85,6 +85,10 @@ class Status:
         """Name the model that takes the next turn."""
         self._model = model.removeprefix("openai:")
 
+    def allow(self, mode: str) -> None:
+        """Name another mode, before a session has begun."""
+        self._mode = mode
+
     def begin(self, state: State) -> None:
         """Say what the chat does from now on."""
         if state in ("ready", "needs you"):

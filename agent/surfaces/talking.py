@@ -18,7 +18,7 @@ from agent.inventory import Inventory
 from agent.models.select import PLAYBOOK, model_of
 from agent.surfaces import opening, slash
 from agent.surfaces.conversation import Conversation
-from agent.surfaces.doing import Doing
+from agent.surfaces.doing import Doing, load_client
 from agent.surfaces.entrance import Entrance
 from agent.surfaces.open_options import OpenOptions
 from agent.surfaces.screen import Screen, WholeLines
@@ -28,10 +28,6 @@ from tools.contract import Host
 
 if TYPE_CHECKING:
     from agent.session import Session
-
-
-_OF_A_MODEL = ("openai.resources.chat.completions", "anyio._backends._asyncio")
-"""What the first request to an endpoint would load."""
 
 
 async def talk(options: OpenOptions, entrance: Entrance, stack: AsyncExitStack) -> ExitCode:
@@ -50,7 +46,8 @@ async def talk(options: OpenOptions, entrance: Entrance, stack: AsyncExitStack) 
 
     async def begin(symptom: str) -> Session:
         await warm
-        session = opening.start(options, settings, hosts, symptom)
+        asked = dataclasses.replace(options, mode=doing.mode)
+        session = opening.start(asked, doing.settings, hosts, symptom)
         unused.pop_all()
         return session
 
@@ -67,7 +64,7 @@ async def talk(options: OpenOptions, entrance: Entrance, stack: AsyncExitStack) 
         session = opening.resume(options.resume, settings, hosts)
     else:
         _greet(screen, options, settings, hosts)
-    doing = Doing(settings, hosts, other)
+    doing = Doing(settings, hosts, other, options.mode)
     conversation = Conversation(
         entrance.lines,
         screen,
@@ -125,8 +122,9 @@ def _load(settings: Settings) -> None:
     render("note_act")
     prepare()
     Ports.real()
-    for name in ("tools.settings.remote", *(_OF_A_MODEL if settings.model != PLAYBOOK else ())):
-        import_module(name)
+    import_module("tools.settings.remote")
+    if settings.model != PLAYBOOK:
+        load_client()
 
 
 def _mode(options: OpenOptions, settings: Settings) -> str:
