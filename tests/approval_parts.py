@@ -11,8 +11,9 @@ from agent.approvals_store import ApprovalStore
 from agent.config import Settings
 from agent.roles import ApprovalSettings, Person
 from agent.session import Session
+from tests.file_host import FakeService, FileHost
 from tests.scripted_parts import make_settings
-from tests.trial_parts import FakeService, FileHost, moves, open_session
+from tests.trial_parts import moves, open_session
 
 ANA = Person(surface="slack", team="T0TEAM", user="U0ANA", name="Ana", standing="member")
 BO = Person(surface="slack", team="T0TEAM", user="U0BO", name="Bo", standing="member")

@@ -12,8 +12,9 @@ from agent.models.select import PLAYBOOK
 from agent.session import Session
 from agent.surfaces import ask, main
 from tests.chat_program import ENDS, STORIES, SpeakingModel
+from tests.file_host import FakeService, FileHost
 from tests.scripted_parts import HYPOTHESIS, TOOLS, call, plain, turn
-from tests.trial_parts import FakeService, FileHost, ports, tools
+from tests.trial_parts import ports, tools
 from tools.contract import HostArgs, Tool, ToolContext
 from tools.host import HostTarget, connect
 

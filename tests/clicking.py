@@ -17,7 +17,7 @@ from agent.approvals_decide import decide
 from agent.approvals_record import ApprovalRefused
 from agent.errors import LeadlineError
 from tests.approval_parts import BO, asked, by, resumed, settings, the_one
-from tests.trial_parts import FakeService, FileHost
+from tests.file_host import FakeService, FileHost
 
 PROCESSES, THREADS = 10, 5
 

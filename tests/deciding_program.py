@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 from agent.surfaces.approving import decide
-from tests.trial_parts import FakeService, FileHost, moves, open_session, propose
+from tests.file_host import FakeService, FileHost
+from tests.trial_parts import moves, open_session, propose
 
 
 async def main(root: Path) -> None:

@@ -22,8 +22,9 @@ from agent.approvals_store import ApprovalStore, Writing
 from agent.session import Session
 from agent.transcript import check_order, read_events
 from tests.approval_parts import BO, ROLES, asked, by, settings, the_one
+from tests.file_host import FakeService, FileHost
 from tests.killed_run import in_fork
-from tests.trial_parts import FakeService, FileHost, decision, moves, open_session
+from tests.trial_parts import decision, moves, open_session
 
 Side = Literal["before", "after"]
 Way = Literal["terminal", "elsewhere", "message"]

@@ -18,8 +18,9 @@ import agent.driver  # noqa: F401 - imported once here, not in each fork
 from agent.events import ActionStarted
 from agent.session import Session
 from agent.transcript import check_order, read_events
+from tests.file_host import FakeService, FileHost
 from tests.killed_run import in_fork, kill_after
-from tests.trial_parts import TRIAL_POINTS, FakeService, FileHost, go, moves, open_session, results
+from tests.trial_parts import TRIAL_POINTS, go, moves, open_session, results
 
 Fault = Callable[[str, str], None]
 AT_ONCE = 4

@@ -20,8 +20,9 @@ from agent.slack.store import Kept
 from tests.fake_slack import FakeSlack
 from tests.fake_slack_people import Said
 from tests.fake_slack_world import BOT_USER, OTHER_TEAM, TEAM, Json
+from tests.file_host import FakeService, FileHost
 from tests.scripted_parts import Move, ScriptedModel
-from tests.trial_parts import FakeService, FileHost, moves, ports, tools
+from tests.trial_parts import moves, ports, tools
 from tools.contract import Host, Tool
 
 ME: Final = f"<@{BOT_USER}>"

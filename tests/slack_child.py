@@ -15,8 +15,9 @@ import slack_bolt.async_app  # noqa: F401 - imported once, in the server that ch
 
 import agent.driver  # noqa: F401
 from agent.config import Settings
+from tests.file_host import FakeService, FileHost
 from tests.slack_bot_parts import opened_quickly
-from tests.trial_parts import FakeService, FileHost, moves
+from tests.trial_parts import moves
 
 DRAINED: Final = 3
 _CONTEXT = multiprocessing.get_context("forkserver")

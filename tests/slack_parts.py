@@ -17,8 +17,9 @@ from agent.slack.run import serving
 from agent.slack.store import Kept
 from tests.fake_slack import FakeSlack
 from tests.fake_slack_world import TEAM, Json
+from tests.file_host import FakeService, FileHost
 from tests.scripted_parts import STORY, TOOLS, LocalHost, Move, ScriptedModel, make_settings
-from tests.trial_parts import FakeService, FileHost, moves, ports, redact, tools
+from tests.trial_parts import moves, ports, redact, tools
 from tools.contract import Host
 
 

@@ -1,60 +1,16 @@
+"""Approved changes tried through the graph: kept, rolled back, or left to a person."""
+
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from agent import standing
-from agent.casefile import build, to_markdown
-from agent.casefile_html import to_html
-from agent.errors import UsageError
-from agent.events import ActionStarted, ChangeMoved, Judged, Measured, PlanMade, ToolFinished, TurnTaken
-from agent.host_lock import HostBusy, host_lock
-from agent.session import Session
-from agent.transcript import check_order, read_events
-from tests.scripted_parts import EVIDENCE, HYPOTHESIS, call, turn
-from tests.trial_parts import (
-    FakeService,
-    FileHost,
-    decision,
-    fixed,
-    go,
-    moves,
-    open_session,
-    propose,
-    results,
-)
-from tools.artifacts import ArtifactStore
-
-
-async def tried(root: Path, to: str, **set_: Any) -> tuple[dict[str, Any], Session, FileHost]:
-    """Return the result of one approved change that leads the host to a state."""
-    host = FileHost(root / "host.json")
-    service = FakeService(host, to)
-    for name, value in set_.items():
-        setattr(service, name, value)
-    session = open_session(root, service, moves(outcome="inconclusive"))
-    await go(session)
-    await session.close()
-    path = session.folder / "transcript.jsonl"
-    check_order(read_events(path), path)
-    (result,) = results(session)
-    return result, session, host
-
-
-async def test_a_launch_line_that_the_engine_would_refuse_never_becomes_a_plan(tmp_path: Path) -> None:
-    result, session, host = await tried(tmp_path, "graphs", line_refused="no option --x; the nearest is --y")
-    assert result["result"] == "not_applied" and "the nearest is --y" in json.dumps(result)
-    events = read_events(session.folder / "transcript.jsonl")
-    assert not [event for event in events if isinstance(event, PlanMade)] and host.read()["restarts"] == 0
-
-
-async def test_what_the_check_of_a_launch_line_tells_is_approved_with_the_plan(tmp_path: Path) -> None:
-    _, session, _ = await tried(tmp_path, "graphs", line_told=["--x is deprecated"])
-    (made,) = [e for e in read_events(session.folder / "transcript.jsonl") if isinstance(e, PlanMade)]
-    assert made.plan["blast_radius"] == ["--x is deprecated", "requests in flight end"]
+from agent.events import ActionStarted, ChangeMoved, Judged, ToolFinished, TurnTaken
+from tests.file_host import FakeService, FileHost
+from tests.scripted_parts import call
+from tests.trial_parts import decision, go, moves, open_session, propose, results, tried
 
 
 async def test_an_approved_change_is_measured_and_kept(tmp_path: Path) -> None:
@@ -79,30 +35,6 @@ async def test_an_approved_change_is_measured_and_kept(tmp_path: Path) -> None:
     steps = [event.step for event in session.events if isinstance(event, ActionStarted)]
     assert steps == ["apply", "extend", "confirm"]
     assert host.read()["runs"] == "graphs" and host.read()["restarts"] == 1
-
-
-async def test_the_figures_of_a_trial_can_be_cited(tmp_path: Path) -> None:
-    host = FileHost(tmp_path / "host.json")
-    numbers = {
-        "a": {"cite": {"artifact": "t4.2", "quote": '"output_throughput": 44.3'}, "pattern": "([0-9.]+)"},
-        "b": {"cite": {"artifact": "t4.1", "quote": '"output_throughput": 24.4'}, "pattern": "([0-9.]+)"},
-        "r": {"cite": {"artifact": "t4.3", "quote": '"ratio_at_1": 1.8156'}, "pattern": '1": ([0-9.]+)'},
-    }
-    claim = {
-        "type": "measurement",
-        "says": "1.8 times as fast",
-        "value": 1.8156,
-        "expression": "(a / b + r) / 2",
-        "numbers": numbers,
-    }
-    end = json.loads(fixed().arguments) | {"claims": [claim]}
-    script = [*moves()[:3], turn(call("conclude", **end))]
-    session = open_session(tmp_path, FakeService(host), script)
-    await go(session)
-    await session.close()
-    assert session.ended is not None and session.ended.outcome == "fixed"
-    conclusion = next(event for event in session.events if event.type == "conclusion_checked")
-    assert [check.status for check in conclusion.checks] == ["verified"], conclusion.checks
 
 
 @pytest.mark.parametrize(
@@ -132,17 +64,6 @@ async def test_a_timer_that_cannot_be_set_anew_takes_the_change_back(tmp_path: P
     result, session, host = await tried(tmp_path, "graphs", fails={"extend"})
     assert result["result"] == "rolled_back" and "could not be set anew: extend is refused" in result["why"]
     assert host.read()["runs"] == "old" and session.ended is not None
-
-
-async def test_a_proposal_that_nobody_could_read_is_refused(tmp_path: Path) -> None:
-    host = FileHost(tmp_path / "host.json")
-    script = moves(propose(to_value="A" * 1_000_000), outcome="inconclusive", changes=[])
-    session = open_session(tmp_path, FakeService(host), script)
-    await go(session)
-    await session.close()
-    (result,) = results(session)
-    assert "longer than 8000 characters" in result["error"]
-    assert not any(isinstance(event, ChangeMoved | PlanMade) for event in session.events)
 
 
 async def test_a_change_that_cannot_be_confirmed_says_so_not_that_it_was_good(tmp_path: Path) -> None:
@@ -224,60 +145,6 @@ async def test_changes_of_one_turn_are_tried_one_after_the_other(tmp_path: Path)
     assert order == asked
 
 
-async def test_the_other_modes_only_propose(tmp_path: Path) -> None:
-    host = FileHost(tmp_path / "host.json")
-    service = FakeService(host)
-    session = open_session(tmp_path, service, moves(outcome="diagnosed"), mode="propose")
-    await go(session)
-    await session.close()
-    assert results(session) == [
-        {"change": "C1", "status": "proposed", "host": "here", "setting": "--disable-cuda-graph"}
-    ]
-    assert service.calls == [] and not any(isinstance(event, PlanMade) for event in session.events)
-
-
-@pytest.mark.parametrize(
-    ("set_", "says"),
-    [
-        ({"running_requests": 3}, "--allow-in-flight"),
-        ({"secret": "sk-hunter2"}, "looks like a secret"),
-        ({"secret": "a\u202eb"}, "does not show"),
-    ],
-)
-async def test_some_plans_are_not_even_offered(tmp_path: Path, set_: dict[str, Any], says: str) -> None:
-    result, session, host = await tried(tmp_path, "graphs", **set_)
-    assert result["result"] == "not_applied" and says in result["why"]
-    assert not any(isinstance(event, PlanMade) for event in session.events)
-    assert b"hunter2" not in (session.folder / "transcript.jsonl").read_bytes()
-    assert host.read()["restarts"] == 0
-
-
-async def test_an_unknown_unit_and_an_ungrounded_change_are_told(tmp_path: Path) -> None:
-    host = FileHost(tmp_path / "host.json")
-    script = moves(propose(unit="no.service"), propose(hypotheses=["H9"]), outcome="diagnosed")
-    session = open_session(tmp_path, FakeService(host), script)
-    await go(session)
-    await session.close()
-    unknown, ungrounded = results(session)
-    assert unknown["result"] == "not_applied" and "no engine of here runs in no.service" in unknown["why"]
-    assert "there is no hypothesis H9" in ungrounded["error"]
-
-
-async def test_words_instead_of_an_answer_withdraw_the_question(tmp_path: Path) -> None:
-    host = FileHost(tmp_path / "host.json")
-    script = [turn(HYPOTHESIS), turn(EVIDENCE), turn(propose()), turn(propose()), turn(fixed(changes=["C2"]))]
-    session = open_session(tmp_path, FakeService(host), script)
-    async for _ in session.ask():
-        pass
-    async for _ in session.ask("look at the log first"):
-        pass
-    assert session.waiting is not None and session.waiting.change == "C2"
-    await go(session)
-    await session.close()
-    assert session.ended is not None and session.ended.outcome == "fixed"
-    assert host.read()["restarts"] == 1
-
-
 async def test_interrupted_while_measuring_it_goes_on_and_hears_the_person_after(tmp_path: Path) -> None:
     host = FileHost(tmp_path / "host.json")
     service = FakeService(host)
@@ -321,21 +188,6 @@ async def test_a_change_that_no_timer_takes_back_is_brought_back(
     assert host.read()["runs"] == ("graphs" if refused else "old")
 
 
-async def test_one_change_at_a_time_on_a_host(tmp_path: Path) -> None:
-    host = FileHost(tmp_path / "host.json")
-    service = FakeService(host)
-    session = open_session(tmp_path, service, moves())
-    async for _ in session.ask():
-        pass
-    with host_lock(tmp_path, "here", None), pytest.raises(HostBusy, match="another investigation"):
-        async for _ in session.answer(decision(session)):
-            pass
-    assert service.calls == []
-    await go(session)
-    await session.close()
-    assert [result["result"] for result in results(session)] == ["kept"]
-
-
 async def test_a_bench_that_breaks_undoes_the_change(tmp_path: Path) -> None:
     host = FileHost(tmp_path / "host.json")
     service = FakeService(host)
@@ -353,44 +205,6 @@ async def test_a_bench_that_breaks_undoes_the_change(tmp_path: Path) -> None:
     (result,) = results(session)
     assert result["result"] == "rolled_back" and "nothing answers" in result["why"]
     assert host.read()["runs"] == "old"
-
-
-async def test_answering_while_at_work_is_refused(tmp_path: Path) -> None:
-    session = open_session(tmp_path, FakeService(FileHost(tmp_path / "host.json")), moves())
-    async for _ in session.ask():
-        pass
-    approval = decision(session)
-    async for event in session.answer(approval):
-        if isinstance(event, Measured):
-            with pytest.raises(UsageError):
-                await anext(session.answer(approval))
-    await session.close()
-
-
-async def test_the_case_file_shows_what_was_tried(tmp_path: Path) -> None:
-    result, session, _ = await tried(tmp_path, "graphs")
-    text = to_markdown(build(session.events, ArtifactStore(session.folder / "artifacts")))
-    assert result["result"] == "kept"
-    for words in ("engine --disable-cuda-graph", "1.816", "improved", "kept", "a person"):
-        assert words in text, words
-
-
-async def test_the_case_file_says_when_outputs_could_not_be_compared(tmp_path: Path) -> None:
-    root = FileHost(tmp_path / "host.json")
-    service = FakeService(root, "garbled")
-    service.irreproducible = True
-    session = open_session(tmp_path, service, moves(propose(cautions=["Outputs must stay equal."])))
-    await go(session)
-    await session.close()
-    (result,) = results(session)
-    assert result["result"] == "kept" and result["outputs"]["state"] == "equality_open"
-    store = ArtifactStore(session.folder / "artifacts")
-    case = build(session.events, store)
-    shown = (to_markdown(case), to_html(case, session.events, store))
-    for text in (*shown, case.model_dump_json(), result["why"]):
-        assert "outputs not comparable at concurrency 1: not reproducible by itself: 1 of 1 differed" in text
-    for text in shown:
-        assert "equality not shown, although it is asked for" in text
 
 
 async def test_a_baseline_that_cannot_be_measured_leaves_the_change_untried(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ from agent.approvals import ApprovalRefused, give
 from agent.events import ActionStarted, ApprovalAsked, ApprovalGiven, ApprovalVoided, PlanMade
 from agent.leases import HostLease
 from agent.session import Session
-from tests.trial_parts import FakeService, FileHost, decision, go, moves, open_session, results
+from tests.file_host import FakeService, FileHost
+from tests.trial_parts import decision, go, moves, open_session, results
 from tools.lease import Overtaken
 from tools.service_types import ChangePlan
 

@@ -16,9 +16,10 @@ from agent.errors import UsageError
 from agent.surfaces import approving
 from agent.surfaces.approvals_view import decide_approval, list_approvals, show_approval
 from tests.approval_parts import BO, asked, by, settings, the_one
+from tests.file_host import FakeService, FileHost
 from tests.terminal_fixtures import environment, typing
 from tests.test_approvals import tamper
-from tests.trial_parts import FakeService, FileHost, moves, open_session
+from tests.trial_parts import moves, open_session
 from tools.service_types import ChangePlan
 
 

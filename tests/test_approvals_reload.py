@@ -14,8 +14,9 @@ from agent.errors import LeadlineError
 from agent.events import ApprovalAsked, ApprovalVoided
 from agent.session import Session
 from tests.approval_parts import ANA, BO, by, the_one
+from tests.file_host import FakeService, FileHost
 from tests.scripted_parts import LocalHost, ScriptedModel
-from tests.trial_parts import FakeService, FileHost, moves, ports, redact, tools
+from tests.trial_parts import moves, ports, redact, tools
 
 SITE = """
 [approvals.roles]

@@ -17,7 +17,8 @@ from agent.approvals_store import STORE, ApprovalStore
 from agent.errors import UsageError
 from agent.surfaces.approving import refuse_unattended
 from tests.approval_parts import BO, asked, by, settings
-from tests.trial_parts import FakeService, FileHost, moves, open_session
+from tests.file_host import FakeService, FileHost
+from tests.trial_parts import moves, open_session
 
 KEEP = timedelta(days=90)
 

@@ -23,8 +23,9 @@ from agent.errors import LeadlineError
 from agent.events import ActionStarted, ApprovalVoided
 from agent.roles import Person, at_terminal
 from tests.approval_parts import ANA, BO, ROOT, asked, by, resumed, settings, the_one
+from tests.file_host import FakeService, FileHost
 from tests.scripted_parts import LocalHost, make_settings
-from tests.trial_parts import FileHost
+from tests.trial_parts import moves, open_session
 
 HERE = Path(__file__).parent
 Record = Callable[[str, object], None]
@@ -213,8 +214,6 @@ async def test_a_plan_expires_a_policy_changes(tmp_path: Path, monkeypatch: pyte
 
 
 async def test_a_message_takes_back_what_another_process_approved(tmp_path: Path) -> None:
-    from tests.trial_parts import FakeService, moves, open_session
-
     record = await asked(tmp_path)
     decide(settings(tmp_path), by(BO, record))
     service = FakeService(FileHost(tmp_path / "host.json"))

@@ -15,7 +15,8 @@ from agent.audit_record import AuditRecord, read
 from agent.audit_verify import verify
 from agent.errors import LeadlineError, UsageError
 from agent.executions import BegunBefore, Executions
-from tests.trial_parts import FakeService, FileHost, decision, go, moves, open_session, propose, results
+from tests.file_host import FakeService, FileHost
+from tests.trial_parts import decision, go, moves, open_session, propose, results
 from tools.service_types import ChangePlan, ChangeRequest
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.file_host import FakeService, FileHost
 from tests.scripted_parts import EVIDENCE, HYPOTHESIS, turn
-from tests.trial_parts import FakeService, FileHost, fixed, go, open_session, propose, results
+from tests.trial_parts import fixed, go, open_session, propose, results
 
 
 async def test_what_was_measured_in_vain_is_not_tried_again(tmp_path: Path) -> None:

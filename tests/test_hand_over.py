@@ -12,8 +12,9 @@ import pytest
 from agent.casefile import build, to_markdown
 from agent.casefile_html import to_html
 from agent.events import ToolFinished
+from tests.file_host import FakeService, FileHost
 from tests.scripted_parts import EVIDENCE, HYPOTHESIS, call, turn
-from tests.trial_parts import FakeService, FileHost, go, open_session, propose, results
+from tests.trial_parts import go, open_session, propose, results
 from tools.artifacts import ArtifactStore
 from tools.contract import HostArgs, Tool, ToolContext
 from tools.facts_parse import started_by

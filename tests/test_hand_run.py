@@ -24,9 +24,10 @@ from agent.surfaces.input_line import Closed
 from agent.transcript import check_order, read_events
 from agent.untrusted import marked, unwrapped
 from tests.chat_program import WORDS
+from tests.file_host import FakeService, FileHost
 from tests.scripted_parts import STORY, TOOLS, LocalHost, ScriptedModel, begin, make_settings, plain, turn
 from tests.terminal_fixtures import environment
-from tests.trial_parts import FakeService, FileHost, moves, open_session
+from tests.trial_parts import moves, open_session
 from tools.contract import Host
 
 

@@ -28,12 +28,13 @@ from agent.state import AssistantTurn, Message, Mode, ToolCall
 from agent.surfaces.console import open_console
 from agent.surfaces.terminal import Terminal, answer
 from evals.lab.sandbox import why_not
+from tests.file_host import FakeService, FileHost
 from tests.injection_calls import Trick
 from tests.injection_host import RecordingHost, leaked
 from tests.injection_texts import CARRIERS, Text, found_orders, strings_in, texts
 from tests.injection_tricks import TRICKS
 from tests.scripted_parts import HYPOTHESIS, call, make_settings, turn
-from tests.trial_parts import FakeService, FileHost, moves, open_session
+from tests.trial_parts import moves, open_session
 from tools.artifacts import ArtifactStore
 
 TEXTS = list(texts())

@@ -13,8 +13,9 @@ from agent.models.replay import Recording, RecordingOver, ReplayDiverged, Replay
 from agent.replay import Report, replay
 from agent.session import Session
 from agent.surfaces.replay import run as run_command
+from tests.file_host import FakeService, FileHost
 from tests.scripted_parts import STORY, TOOLS, Move, begin, call, conclusion, make_settings, run, turn
-from tests.trial_parts import FakeService, FileHost, go, moves, open_session, tools
+from tests.trial_parts import go, moves, open_session, tools
 from tools.contract import Tool, ToolContext
 
 

@@ -9,7 +9,8 @@ import pytest
 from agent.approvals import ApprovalRefused
 from agent.events import ApprovalVoided, PlanMade
 from agent.session import Session
-from tests.trial_parts import FakeService, FileHost, decision, moves, open_session, propose, results
+from tests.file_host import FakeService, FileHost
+from tests.trial_parts import decision, moves, open_session, propose, results
 
 DEPTH = propose(setting="--pp-async-batch-depth", from_value=None, to_value="1")
 

@@ -29,6 +29,7 @@ from agent.surfaces.sessions_list import lines_of
 from agent.surfaces.wrapping import cells
 from agent.threads import ThreadSummary, create
 from agent.transcript import check_order, read_events
+from tests.file_host import FakeService, FileHost
 from tests.scripted_parts import (
     STORY,
     LocalHost,
@@ -41,7 +42,7 @@ from tests.scripted_parts import (
     turn,
 )
 from tests.terminal_fixtures import environment
-from tests.trial_parts import FakeService, FileHost, go, moves, open_session, ports, redact, tools
+from tests.trial_parts import go, moves, open_session, ports, redact, tools
 
 LEADLINE = str(Path(sys.executable).with_name("leadline"))
 

@@ -9,8 +9,8 @@ from agent.approvals_store import ApprovalStore
 from tests.approval_parts import the_one
 from tests.fake_slack import FakeSlack
 from tests.fake_slack_world import BOT_USER, TEAM
+from tests.file_host import FileHost
 from tests.slack_parts import bot, buttons, now, settings_for, trial
-from tests.trial_parts import FileHost
 
 ME = f"<@{BOT_USER}>"
 ROLES = {"approver": [f"slack:{TEAM}:U0ADA", f"slack:{TEAM}:U0BEN"]}

@@ -14,9 +14,10 @@ from agent.errors import LeadlineError
 from tests.fake_slack import FakeSlack
 from tests.fake_slack_faults import Fault
 from tests.fake_slack_world import BOT_USER, OTHER_TEAM
+from tests.file_host import FileHost
 from tests.scripted_parts import EVIDENCE, HYPOTHESIS, Move, call, turn
 from tests.slack_bot_parts import ME, approval, asked, bot, decided, make_slack
-from tests.trial_parts import FileHost, fixed, moves
+from tests.trial_parts import fixed, moves
 
 LOOKS: list[Move] = [
     turn(HYPOTHESIS, text="I think graphs are off."),

@@ -17,8 +17,8 @@ from agent.transcript import check_order, read_events
 from tests import slack_child
 from tests.fake_slack import FakeSlack
 from tests.fake_slack_faults import Call
+from tests.file_host import FileHost
 from tests.slack_bot_parts import ME, approval, make_slack, said_settings
-from tests.trial_parts import FileHost
 
 Side = Literal["before", "after"]
 WRITES = ("chat.postMessage", "chat.update", "chat.startStream", "chat.appendStream", "chat.stopStream")

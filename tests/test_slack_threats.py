@@ -12,9 +12,10 @@ import pytest
 
 from tests.fake_slack import FakeSlack
 from tests.fake_slack_world import BOT_USER, OTHER_TEAM, TEAM, Json, Member
+from tests.file_host import FileHost
 from tests.scripted_parts import EVIDENCE, HYPOTHESIS, turn
 from tests.slack_bot_parts import ME, approval, asked, bot, decided, make_slack
-from tests.trial_parts import FileHost, fixed, moves, propose
+from tests.trial_parts import fixed, moves, propose
 
 Record = Callable[[str, object], None]
 

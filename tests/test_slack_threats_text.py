@@ -18,9 +18,10 @@ from agent.state import AssistantTurn, Message
 from tests import slack_bot_parts
 from tests.canaries import OWN, Canary, canaries, shown
 from tests.fake_slack import FakeSlack
+from tests.file_host import UNIT, FakeService, FileHost
 from tests.scripted_parts import EVIDENCE, HYPOTHESIS, Move, ScriptedModel, call, turn
 from tests.slack_bot_parts import ME, bot, bot_settings, make_slack
-from tests.trial_parts import UNIT, FakeService, FileHost, fixed, propose
+from tests.trial_parts import fixed, propose
 from tools.contract import HostArgs, Tool, ToolContext
 
 Record = Callable[[str, object], None]

@@ -13,6 +13,7 @@ from agent.replay import replay
 from agent.session import Session
 from agent.state import AssistantTurn, Message
 from agent.transcript import check_order
+from tests.file_host import FakeService, FileHost
 from tests.scripted_parts import (
     EVIDENCE,
     HYPOTHESIS,
@@ -29,7 +30,7 @@ from tests.scripted_parts import (
     run,
     turn,
 )
-from tests.trial_parts import FakeService, FileHost, decision, moves, open_session, results
+from tests.trial_parts import decision, moves, open_session, results
 
 LONG = turn(call("look", text="long", wait_s=0.4), call("touch", path="/dev/null"))
 STORY: Sequence[Move] = (turn(HYPOTHESIS), LONG, turn(EVIDENCE), turn(conclusion()))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from agent import standing
-from tests.trial_parts import FakeService, FileHost
+from tests.file_host import FakeService, FileHost
 from tools.contract import ToolError
 from tools.service_types import ChangePlan, ChangeStatus
 

@@ -16,8 +16,9 @@ from agent import threads
 from agent.driver import checkpoints
 from agent.errors import UsageError
 from agent.events import ActionStarted, ApprovalGiven
+from tests.file_host import FakeService, FileHost
 from tests.scripted_parts import make_settings
-from tests.trial_parts import FakeService, FileHost, moves, open_session
+from tests.trial_parts import moves, open_session
 
 TARGETS = [
     ("os", "system", "touch {canary}"),

@@ -18,21 +18,9 @@ from agent.session import Session
 from agent.state import Level
 from agent.still_holding import _judged, _levels, _overruled, look_again
 from agent.surfaces.changes_kept import open_undo, text_of
+from tests.file_host import FakeService, FileHost, load_tool, observer
 from tests.scripted_parts import LocalHost, make_settings
-from tests.trial_parts import (
-    FakeService,
-    FileHost,
-    decision,
-    go,
-    load_tool,
-    moves,
-    observer,
-    open_session,
-    ports,
-    redact,
-    results,
-    tools,
-)
+from tests.trial_parts import decision, go, moves, open_session, ports, redact, results, tools
 from tools.observe import Observation
 from tools.service_standing import Holding
 from tools.service_types import ChangePlan

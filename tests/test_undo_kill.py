@@ -14,9 +14,10 @@ import pytest
 from agent.kept import find_kept
 from agent.session import Session
 from agent.surfaces.changes_kept import open_undo
+from tests.file_host import FakeService, FileHost
 from tests.killed_run import in_fork
 from tests.scripted_parts import LocalHost, make_settings
-from tests.trial_parts import FakeService, FileHost, go, moves, open_session, ports, redact, results, tools
+from tests.trial_parts import go, moves, open_session, ports, redact, results, tools
 
 pytestmark = [pytest.mark.slow, pytest.mark.threat(14), pytest.mark.threat(15)]
 
