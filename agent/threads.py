@@ -118,11 +118,17 @@ def latest(settings: Settings) -> str:
     return max(found, key=lambda one: one.last_at).thread
 
 
+def all_transcripts(settings: Settings) -> list[Path]:
+    """Return the transcripts of all threads; a folder that is none by its name is passed over."""
+    found = (settings.state_dir / "threads").glob("*/transcript.jsonl")
+    return [path for path in found if _ID.fullmatch(path.parent.name)]
+
+
 def list_threads(settings: Settings) -> list[ThreadSummary]:
     """Return what threads there are, newest first; a transcript that cannot be read is left out."""
     found = []
-    for path in (settings.state_dir / "threads").glob("*/transcript.jsonl"):
-        summary = _summary(path) if _ID.fullmatch(path.parent.name) else None
+    for path in all_transcripts(settings):
+        summary = _summary(path)
         if summary is not None:
             found.append(summary)
     return sorted(found, key=lambda summary: summary.started_at, reverse=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.approvals import ApprovalRefused
@@ -62,6 +63,8 @@ class Conversation:
         doing: Doing,
     ) -> None:
         self.session = session
+        self.left: list[Path] = []
+        """Folders of the threads that were talked over before this one."""
         self._doing = doing
         self._place = place
         self._lines = lines
@@ -93,6 +96,7 @@ class Conversation:
         """Talk over another session from now on; the one before is closed and stays as it is."""
         if self.session is not None:
             await self.session.close()
+            self.left.append(self.session.folder)
         started = session.events[0]
         assert started.type == "started"
         self.session, self._stopped = session, session.ended is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from agent import threads
 from agent.config import Settings, load_settings, with_rights
-from agent.errors import HostUnreachable, UsageError
+from agent.errors import HostUnreachable, TranscriptError, UsageError
 from agent.inventory import Inventory
 from agent.models import Model
 from agent.models.select import PLAYBOOK, model_of
@@ -148,9 +149,48 @@ def resume(thread: str, settings: Settings, hosts: Mapping[str, Host], model: Mo
     return Session.resume(settings, thread, model or model_of(settings), hosts)
 
 
-def give_back(folder: Path, settings: Settings) -> None:
-    """End the hosts that this investigation started; those that a person started stay."""
+def give_back(folder: Path, settings: Settings) -> dict[str, str]:
+    """End the hosts that this investigation started; those that a person started stay.
+
+    One that another thread still needs is handed on to that one. Returns each host with the thread that
+    keeps it, which is empty where the host was ended.
+    """
     owned = folder / OWNED
+    kept: dict[str, str] = {}
     for name in owned.read_text().splitlines() if owned.is_file() else ():
-        release(name, settings)
+        heir = _needing(name, folder, settings)
+        if heir is None:
+            release(name, settings)
+        else:
+            with (heir / OWNED).open("a") as out:
+                out.write(f"{name}\n")
+        kept[name] = heir.name if heir is not None else ""
     owned.unlink(missing_ok=True)
+    return kept
+
+
+def unfinished(folder: Path) -> bool:
+    """Tell whether a thread has something left to do on its hosts, as its transcript says."""
+    from agent.history import History
+    from agent.transcript import peek_events
+    from agent.trials import Trials
+
+    history, trials = History(), Trials()
+    for event in peek_events(folder / "transcript.jsonl"):
+        history.feed(event)
+        trials.feed(event)
+    left = history.unheard or trials.open is not None or any(history.pending())
+    return not history.ever_ended or bool(left)
+
+
+def _needing(host: str, but: Path, settings: Settings) -> Path | None:
+    """Return a thread, other than one, that is not at its end and works on a host."""
+    for path in sorted(threads.all_transcripts(settings)):
+        if path.parent == but:
+            continue
+        with contextlib.suppress(OSError, TranscriptError):
+            with path.open("rb") as record:
+                first = record.readline()  # it names the hosts; few threads are of this one
+            if host.encode() in first and unfinished(path.parent):
+                return path.parent
+    return None

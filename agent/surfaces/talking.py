@@ -9,6 +9,7 @@ import signal
 from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack, ExitStack
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent import threads
@@ -23,7 +24,7 @@ from agent.surfaces.entrance import Entrance
 from agent.surfaces.open_options import OpenOptions
 from agent.surfaces.screen import Screen, WholeLines
 from agent.surfaces.status import Status
-from agent.surfaces.targets import is_fresh, release, say
+from agent.surfaces.targets import release, say
 from tools.contract import Host
 
 if TYPE_CHECKING:
@@ -41,8 +42,8 @@ async def talk(options: OpenOptions, entrance: Entrance, stack: AsyncExitStack) 
     hosts = connecting.result()
     warm = asyncio.create_task(asyncio.to_thread(_warm_up, settings))
     unused = stack.enter_context(ExitStack())
-    if options.resume is None and is_fresh(options.host):
-        unused.callback(release, next(iter(hosts)), settings)
+    for name in opening.started_here(options, hosts):
+        unused.callback(release, name, settings)
 
     async def begin(symptom: str) -> Session:
         await warm
@@ -170,16 +171,29 @@ async def _leave(
     await session.close()
     if not (session.folder / "transcript.jsonl").is_file():
         return  # it was removed meanwhile, which is told as the error that it is
+    given = _give_back([*talk.left, *([session.folder] if talk.finished else [])], settings)
+    for heir in sorted(set(given.values()) - {"", session.thread}):
+        screen.note(f"the simulated host stays for {heir}, which is unfinished: {_again(heir, options)}")
+    again = _again(session.thread, options)
     if not talk.finished:
-        screen.note(f"left unfinished; go on with: {_again(session, options)}")
-        return
-    lent = (session.folder / opening.OWNED).is_file()
-    opening.give_back(session.folder, settings)
-    if lent:
+        screen.note(f"left unfinished; go on with: {again}")
+    elif "" in given.values():
         screen.note(f"the simulated host is given back; see: leadline cases show {session.thread}")
     else:
-        screen.note(f"ask on with: {_again(session, options)}")
+        screen.note(f"ask on with: {again}")
 
 
-def _again(session: Session, options: OpenOptions) -> str:
-    return f"leadline chat {options.host} --resume {session.thread}"
+def _give_back(folders: Iterable[Path], settings: Settings) -> dict[str, str]:
+    """Give back what was started for threads that came to their end; return who keeps what, or nobody."""
+    given: dict[str, str] = {}
+    for folder in dict.fromkeys(folders):
+        if (folder / opening.OWNED).is_file():
+            if opening.unfinished(folder):
+                given |= dict.fromkeys((folder / opening.OWNED).read_text().splitlines(), folder.name)
+            else:
+                given |= opening.give_back(folder, settings)
+    return given
+
+
+def _again(thread: str, options: OpenOptions) -> str:
+    return f"leadline chat {options.host} --resume {thread}"
