@@ -35,7 +35,8 @@ async def test_what_is_approved_is_shown_whole_and_who_decided_is_told(tmp_path:
             "Expires",
         ):
             assert text in shown, text
-        assert "slack:T0LEADLINE:U0BEN" in shown and "disable-cuda-graph" in shown
+        assert "<@U0BEN>" in shown and "<@U0ADA>" not in shown, "who asked is not called to approve it"
+        assert "disable-cuda-graph" in shown
         await slack.user("U0BEN").clicks(question, "approve")
         answer = await slack.message("C0OPS", action='"plot"', thread=said.ts)
         assert not buttons(slack, question), "its buttons are dead"

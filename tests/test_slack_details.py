@@ -6,8 +6,10 @@ import io
 from datetime import UTC, datetime
 from pathlib import Path
 
-from agent.events import Event, Judged
+from agent.events import Ended, Event, Judged
 from agent.slack.plot import before_after, has_plot
+from agent.slack.report import answer
+from agent.slack.text import Cleaner
 from agent.state import Comparison, LevelComparison
 from tests.fake_slack import FakeSlack
 from tests.fake_slack_world import BOT_USER
@@ -42,6 +44,16 @@ def test_the_plot_shows_the_state_after_each_change() -> None:
     colours = {tuple(round(float(one) * 255) for one in pixel[:3]) for row in image for pixel in row}
     assert {(0x8A, 0x8F, 0x98), (0x1D, 0x8A, 0x4B), (0xD9, 0xA6, 0xA2)} <= colours
     assert not has_plot([]) and before_after([]) is None
+
+
+def test_the_answer_begins_with_what_was_gained() -> None:
+    fixed = Ended(outcome="fixed", summary="Graphs were off.")
+    clean = Cleaner(lambda data: data)
+    kept, worse = [judged("C1", 24.0, 44.0), judged("C2", 44.0, 48.0)], judged("C3", 48.0, 9.0, kept=False)
+    events: list[Event] = [*kept, worse]
+    (told,) = answer(events, fixed, clean)
+    assert told == "*fixed*: 24.0 -> 48.0 tok/s at 1 at once (x2.00)\nGraphs were off."
+    assert answer(events[2:], fixed, clean) == ["*fixed*: Graphs were off."]
 
 
 async def test_hypotheses_quotes_and_files_are_behind_buttons_once_a_press(tmp_path: Path) -> None:

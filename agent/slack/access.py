@@ -43,15 +43,15 @@ class Access:
             return Person(surface="slack", team=team, user=user)
         account: Mapping[str, Any] = found if isinstance(found, dict) else {}
         belongs = _teams(account)
-        standing = _standing(account) if team in belongs else "unknown"
+        known_by = belongs if team in belongs else []
         profile = account.get("profile") or {}
         name = str(profile.get("display_name") or account.get("real_name") or account.get("name") or "")
         person = Person(
             surface="slack",
-            team=next((one for one in belongs if one in self._settings.slack.teams), team),
+            team=next((one for one in known_by if one in self._settings.slack.teams), team),
             user=user,
             name=self._door.clean.line(name, 40),
-            standing=standing,
+            standing=_standing(account) if known_by else "unknown",
         )
         self._people[team, user] = (time.monotonic(), person)
         return person

@@ -25,10 +25,13 @@ from agent.slack.store import Place, SlackStore
 from agent.slack.text import SECTION_CHARS, Cleaner, escaped, fenced
 from agent.state import Change
 from agent.surfaces.approvals_view import state_of
+from agent.surfaces.terminal import edit
 from tools.service_types import ChangePlan
 
 APPROVE: Final = "approve"
 DENY: Final = "deny"
+
+_MOST_CALLED: Final = 10
 
 _log = logging.getLogger("leadline.slack")
 
@@ -44,7 +47,7 @@ class Asked:
     @property
     def title(self) -> str:
         """Return what is asked in one line."""
-        return f"{self.change.id}: {self.plan.setting} of {self.plan.unit} on {self.plan.host}"
+        return f"{self.change.id}: {edit(self.change)} on {self.plan.host}"
 
 
 async def ask(
@@ -144,8 +147,9 @@ def _blocks(settings: Settings, asked: Asked, clean: Cleaner, *, exact: bool, in
         return [*blocks, section(refused)]
     diff = f"The whole diff is in the file above ({len(asked.plan.diff)} characters)." if in_file else ""
     blocks.append(section(diff or fenced(asked.plan.diff)))
-    rows = "\n".join(f"*{name}*: {escaped(clean.line(text, 500))}" for name, text in _rows(settings, asked))
-    blocks += [section(piece) for piece in _pieces(rows)]
+    rows = [f"*{name}*: {escaped(clean.line(text, 500))}" for name, text in _rows(asked)]
+    rows.append(f"*Who may decide*: {_deciders(settings, record, clean)}")
+    blocks += [section(piece) for piece in _pieces("\n".join(rows))]
     return [*blocks, _actions(record)]
 
 
@@ -155,29 +159,39 @@ def _pieces(rows: str) -> list[str]:
     return split(rows, SECTION_CHARS)
 
 
-def _rows(settings: Settings, asked: Asked) -> list[tuple[str, str]]:
+def _rows(asked: Asked) -> list[tuple[str, str]]:
     plan, change, record = asked.plan, asked.change, asked.record
+    undo = change.rollback.rstrip(" .")
     return [
         ("Why", change.reason),
         ("Predicted effect", change.predicted_effect),
         *(("Caution", caution) for caution in change.cautions),
-        ("Undo", f"{change.rollback} By itself {plan.rollback_after_s:.0f} s after it, unless confirmed."),
+        ("Undo", f"{undo}. By itself {plan.rollback_after_s:.0f} s after it, unless confirmed."),
         ("Blast radius", "; ".join(record.risk) or "not known"),
         ("File", plan.dropin_path),
-        ("Asked for by", record.requester.label()),
-        ("Who may decide", _deciders(settings, record)),
-        ("Expires", f"{record.expires_at:%Y-%m-%d %H:%M:%S} UTC"),
         ("Plan", f"sha256 {record.digest}"),
         ("Approval", record.id),
+        ("Asked for by", record.requester.label()),
+        ("Expires", f"{record.expires_at:%Y-%m-%d %H:%M:%S} UTC"),
     ]
 
 
-def _deciders(settings: Settings, record: ApprovalRecord) -> str:
-    roles = settings.approvals.roles
-    listed = [f"{role} {entry}" for role in ("approver", "admin") for entry in getattr(roles, role)]
-    own = settings.approvals.requester_may_approve
-    but = "" if own else f"; not {record.requester.label()}, who asked for it"
-    return (", ".join(listed) or "nobody here: [approvals.roles] is empty") + but
+def _deciders(settings: Settings, record: ApprovalRecord, clean: Cleaner) -> str:
+    """Return who may decide, so that Slack calls them; their ids come from the settings alone."""
+    approvals, asker = settings.approvals, ":".join(record.requester.key)
+    listed = (*approvals.roles.approver, *approvals.roles.admin)
+    others = [entry for entry in listed if entry != asker or approvals.requester_may_approve]
+    shown = ", ".join(map(_called, others[:_MOST_CALLED]))
+    more = f" and {len(others) - _MOST_CALLED} more" if len(others) > _MOST_CALLED else ""
+    nobody = "nobody here" if listed else "nobody here: [approvals.roles] is empty"
+    asked = escaped(clean.line(record.requester.label(), 120))
+    but = "" if approvals.requester_may_approve else f"; not {asked}, who asked for it"
+    return (shown + more or nobody) + but
+
+
+def _called(entry: str) -> str:
+    surface, _, user = entry.split(":")
+    return f"<@{user}>" if surface == "slack" else escaped(entry)
 
 
 def _actions(record: ApprovalRecord) -> Block:

@@ -7,7 +7,15 @@ from collections.abc import Sequence
 from typing import Final
 
 from agent.casefile import CaseFile
-from agent.events import BudgetUsed, ConclusionChecked, Ended, Event, HypothesisMoved, ToolFinished
+from agent.events import (
+    BudgetUsed,
+    ConclusionChecked,
+    Ended,
+    Event,
+    HypothesisMoved,
+    Judged,
+    ToolFinished,
+)
 from agent.ledger import Ledger
 from agent.slack.door import Block
 from agent.slack.text import SECTION_CHARS, Cleaner, escaped, fenced, packed
@@ -47,7 +55,9 @@ def conclusion_of(events: Sequence[Event]) -> Conclusion | None:
 def answer(events: Sequence[Event], ended: Ended, clean: Cleaner) -> list[str]:
     """Return the answer in pieces that fit a block each: the short of it first."""
     found = conclusion_of(events)
-    parts = [f"*{ended.outcome.replace('_', ' ')}*: {_prose(ended.summary, clean)}"]
+    gained = _gained(events) if ended.outcome == "fixed" else ""
+    first = f"*{ended.outcome.replace('_', ' ')}*: {gained}"
+    parts = [f"{first}\n{_prose(ended.summary, clean)}" if gained else first + _prose(ended.summary, clean)]
     if found is not None:
         if found.table is not None:
             parts.append(fenced(clean.exact(found.table.text().rstrip())))
@@ -144,6 +154,20 @@ def evidence(case: CaseFile, clean: Cleaner) -> list[str]:
             where = escaped(clean.line(citation.render(), 200))
             parts.append(f"{where}\n{fenced(clean.exact(citation.quote)[:_QUOTE_CHARS])}")
     return packed(parts) or ["Nothing was concluded yet, so nothing is quoted."]
+
+
+def _gained(events: Sequence[Event]) -> str:
+    """Return what was measured before the first change that was kept and after the last one, on one host."""
+    kept = [event for event in events if isinstance(event, Judged) and event.comparison.kept]
+    if len({event.artifact.host for event in kept}) != 1:
+        return ""
+    before = {level.concurrency: level.before for level in kept[0].comparison.levels}
+    shown = [
+        f"{was:.1f} -> {level.after:.1f} tok/s at {level.concurrency} at once (x{level.after / was:.2f})"
+        for level in kept[-1].comparison.levels
+        if level.after and (was := before.get(level.concurrency))
+    ]
+    return "; ".join(shown)
 
 
 def _change(change: Change, clean: Cleaner) -> str:

@@ -15,7 +15,7 @@ from agent.approvals_store import ApprovalStore
 from agent.errors import LeadlineError
 from agent.events import Ended
 from agent.models.select import PLAYBOOK
-from agent.questions import is_question
+from agent.questions import asks_on
 from agent.roles import Person
 from agent.slack import approvals, report
 from agent.slack.desk import Desk, limited, refuse_what_was_taken_away
@@ -78,7 +78,7 @@ class Talk:
 
     async def hear(self, person: Person, text: str) -> None:
         """Take what somebody says: heard by the model's next turn, and whatever runs goes on."""
-        if self._desk.settings.model == PLAYBOOK and not is_question(text):
+        if self._desk.settings.model == PLAYBOOK and not asks_on(text):
             await self.tell(DEAF)
         addressed, note = self.said.addressed(person, text)
         if note:

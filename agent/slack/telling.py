@@ -27,8 +27,8 @@ _OWN: Final = frozenset({"hypothesis", "propose_change", "conclude"})
 """Calls on the investigation itself: what they change is told, not that they ran."""
 
 
-_LOOKS: Final = 4
-_LOOK_CHARS: Final = 80
+_LOOKS: Final = 3
+_LOOK_CHARS: Final = 60
 """Of each look; the whole of it stands in the case file."""
 
 
@@ -86,7 +86,7 @@ class Telling:
     def _of_change(self, event: Live) -> None:
         line = self._growing.line
         match event:
-            case ChangeMoved(change=change) if change.status in ("proposed", "verified", "rolled_back"):
+            case ChangeMoved(change=change) if change.status in ("proposed", "rolled_back"):
                 line(f"{change.id} {change.status.replace('_', ' ')}: {edit(change)}")
             case ApprovalGiven():
                 line(f"{event.change} {event.decision} by {event.by}", bold=True)
