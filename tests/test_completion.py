@@ -1,10 +1,9 @@
-"""What a shell completes: commands, options, hosts, investigations; and bash itself with its script."""
+"""What a shell completes: commands, options, hosts, simulated hosts, investigations."""
 
 from __future__ import annotations
 
-import asyncio
+import json
 import os
-import shlex
 import shutil
 import subprocess
 import sys
@@ -13,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from agent.surfaces.completion_words import FILES, Places, words_for
+from evals.lab import sandbox, scenario
+from evals.lab.hosts import Lab
 from tests.scripted_parts import STORY, begin, run
-from tests.terminal_fixtures import environment
 
 BIN = Path(sys.executable).parent
 HOSTS = """
@@ -65,6 +65,36 @@ def test_hosts_of_the_settings_their_groups_and_ssh_aliases(places: Places) -> N
     assert words("leadline ask gp", places) == ["gpu1", "gpu2"]
     assert dict(words_for("leadline ask ", places))["gpu1"] == "decode root@10.0.0.1"
     assert words("leadline ask gpu1 ", places) == [], "a symptom is said in one's own words"
+
+
+def test_simulated_hosts_once_their_scheme_is_begun(places: Places) -> None:
+    assert not any(word.startswith("lab:") for word in words("leadline ask ", places))
+    found = dict(words_for("leadline ask la", places))
+    assert set(found) == {f"lab:{name}" for name in scenario.names()}
+    assert found["lab:ollama-cpu-quota"].startswith("Ollama 0.32.15 on eight processors")
+    assert words("leadline chat lab:kimi-k26-pp8-h", places) == ["lab:kimi-k26-pp8-healthy"]
+    assert words("leadline lab up ollama-c", places) == ["ollama-cpu-quota"]
+    here = sandbox.Process.of(os.getpid())
+    assert here is not None
+    for ident, begun in (("abc123", here), ("def456", sandbox.Process(here.pid, here.started - 1))):
+        folder = places.state / "labs" / ident
+        folder.mkdir(parents=True)
+        lab = Lab(ident, "ollama-cpu-quota", folder, 1, begun, 0.0)
+        (folder / "lab.json").write_text(json.dumps(lab.to_json()))
+    assert words("leadline ask lab:ollama-cpu-quota#", places) == ["lab:ollama-cpu-quota#abc123"]
+    assert words("leadline lab down ", places) == ["abc123"], "the other one is gone"
+
+
+def test_what_stands_before_the_command_is_passed_over(places: Places) -> None:
+    for before in ("sudo leadline", "X=1 /opt/bin/leadline", "cd /x && leadline"):
+        assert words(f"{before} ask gp", places) == ["gpu1", "gpu2"], before
+    assert words("alias-of-it ask gp", places) == ["gpu1", "gpu2"]
+
+
+def test_a_name_that_would_be_an_option_is_not_offered(places: Places, tmp_path: Path) -> None:
+    (tmp_path / ".ssh" / "config").write_text("Host --resume -x =ls fine\n")
+    assert words("leadline ask ", places)[-1] == "fine"
+    assert "-x" not in words("leadline ask -", places) and "--resume" in words("leadline ask --r", places)
 
 
 async def test_investigations_the_last_worked_on_first(places: Places) -> None:
@@ -120,30 +150,3 @@ def test_a_script_is_read_by_its_shell(shell: str, tmp_path: Path) -> None:
     path = tmp_path / "script"
     path.write_text(done.stdout)
     subprocess.run([shell, option, str(path)], check=True)
-
-
-@pytest.mark.parametrize(
-    ("typed", "shows"),
-    [
-        ("leadline sess", ["sessions"]),
-        ("leadline ask --mode ", ["read-only", "propose", "apply"]),
-        ("leadline ask lab:", []),
-        ("leadline sessions rm ", ["20260131-142530-aaaa"]),
-    ],
-)
-def test_bash_completes_with_it(tmp_path: Path, typed: str, shows: list[str]) -> None:
-    asyncio.run(run(begin(tmp_path, STORY, thread="20260131-142530-aaaa")))
-    parts = shlex.split(typed) + ([""] if typed.endswith(" ") else [])
-    script = "\n".join(
-        [
-            "source <(leadline completion bash)",
-            f"COMP_LINE={shlex.quote(typed)}; COMP_POINT=${{#COMP_LINE}}",
-            f"COMP_WORDS=({' '.join(shlex.quote(part) for part in parts)}); COMP_CWORD={len(parts) - 1}",
-            "_leadline; printf '%s\\n' \"${COMPREPLY[@]}\"",
-        ]
-    )
-    own = environment(str(tmp_path), PATH=f"{BIN}:{os.environ['PATH']}")  # noqa: TID251
-    done = subprocess.run(
-        ["bash", "-c", script], env=own, capture_output=True, text=True, check=True, timeout=60
-    )
-    assert done.stdout.split() == shows and done.stderr == ""

@@ -26,11 +26,21 @@ FILES = "@files"
 MOST_SESSIONS = 200
 _MOST_READ = 1 << 20
 _SESSION = re.compile(r"[a-z0-9][a-z0-9-]{2,63}")
-_OFFERED = re.compile(r"[\w@.,:/#%+=-]+")
-"""What a shell takes as it stands: it puts a word into the line unquoted, to be run at Enter."""
+_OFFERED = re.compile(r"[\w@./-][\w@.,:/#%+=-]*")
+"""What a shell takes as it stands: bash puts a word into the line unquoted; zsh runs what begins with =."""
 
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-_KINDS = {"HOST": "hosts", "HOSTS": "hosts", "ID": "sessions", "FILE": "files", "DIR": "files"}
+_KINDS = {
+    "HOST": "hosts",
+    "HOSTS": "hosts",
+    "ID": "sessions",
+    "FILE": "files",
+    "DIR": "files",
+    "SCENARIO": "scenarios",
+    "LAB": "labs",
+}
+_PROGRAM = "leadline"
+_PLUGINS = "leadline.hosts"
 
 Row = tuple[str, str]
 """A word and what it is."""
@@ -71,18 +81,23 @@ def words_for(line: str, places: Places) -> list[Row]:
     *before, last = _split(line)
     try:
         rows = [(word, told) for word, told in _rows(before[1:], last, places) if _OFFERED.fullmatch(word)]
+        # A name that looks like an option would be one.
+        rows = [row for row in rows if last.startswith("-") or not row[0].startswith("-")]
         return [(word, _plain(told)) for word, told in rows if word == FILES or word.startswith(last)]
     except (OSError, ValueError):  # a Tab never prints an error into the line
         return []
 
 
 def _split(line: str) -> list[str]:
-    """Return the words of a line; the last one is what is being typed."""
+    """Return the words of a line from our own name on; the last one is what is being typed."""
     try:
         words = shlex.split(line)
     except ValueError:  # a quote that is still open
-        return [*line.split(" ")[:-1], ""]
-    return [*words, ""] if not line or line[-1].isspace() else words
+        words = [*line.split(" ")[:-1], ""]
+    else:
+        words = [*words, ""] if not line or line[-1].isspace() else words
+    ours = (at for at, word in enumerate(words[:-1]) if word.rpartition("/")[2] == _PROGRAM)
+    return words[next(ours, 0) :]
 
 
 def _rows(words: list[str], last: str, places: Places) -> Iterable[Row]:
@@ -133,7 +148,7 @@ def _of_command(command: Any, rest: list[str], last: str, places: Places) -> Ite
         else:
             given += 1
     if waiting is not None:
-        return _values(waiting, places)
+        return _values(waiting, last, places)
     if last.startswith("-"):
         return _options(command)
     if not arguments:
@@ -141,24 +156,28 @@ def _of_command(command: Any, rest: list[str], last: str, places: Places) -> Ite
     many = arguments[-1].nargs == -1
     if given >= len(arguments) and not many:
         return []
-    return _values(arguments[min(given, len(arguments) - 1)], places)
+    return _values(arguments[min(given, len(arguments) - 1)], last, places)
 
 
-def _values(param: Any, places: Places) -> Iterable[Row]:
+def _values(param: Any, last: str, places: Places) -> Iterable[Row]:
     """Return what may be given for an option or an argument."""
     described = getattr(param, "type_descriptor", None)
     annotated = getattr(described, "annotation", None)
     if isinstance(annotated, type) and issubclass(annotated, Enum):
         return [(str(one.value), "") for one in annotated]
     kind = _KINDS.get(str(param.metavar or "").strip("[].").upper(), "")
-    if param.name in ("resume", "session", "ids"):
+    if param.name in ("resume", "session"):
         kind = "sessions"
     elif param.name in ("host", "hosts"):
         kind = "hosts"
     elif annotated is Path:
         kind = "files"
     if kind == "hosts":
-        return _hosts(places)
+        return [*_hosts(places), *_plugged(last, places)]
+    if kind == "scenarios":
+        return [(word.partition(":")[2], told) for word, told in _plugged("lab:", places) if "#" not in word]
+    if kind == "labs":
+        return [(word.partition("#")[2], told) for word, told in _plugged("lab:", places) if "#" in word]
     if kind == "sessions":
         return _sessions(places)
     return [(FILES, "")] if kind == "files" else []
@@ -180,6 +199,19 @@ def _hosts(places: Places) -> Iterator[Row]:
                 yield name, " ".join(str(told.get(key) or "") for key in ("role", "ssh")).strip()
     yield from ((name, "a group") for name in groups)
     yield from ((name, "of ~/.ssh/config") for name in ssh_aliases(ssh) if name not in seen)
+
+
+def _plugged(last: str, places: Places) -> Iterator[Row]:
+    """Yield hosts of plugins, once the beginning of a scheme is typed: there may be many."""
+    from agent.surfaces import plugins
+
+    for scheme in plugins.registered(_PLUGINS):
+        if last.startswith(f"{scheme}:") or (len(last) > 1 and f"{scheme}:".startswith(last)):
+            try:
+                offered = getattr(plugins.load(_PLUGINS, scheme), "offered", None)
+            except ImportError:  # what other packages bring is no reason to offer nothing
+                continue
+            yield from offered(places.state) if offered is not None else ()
 
 
 def _sessions(places: Places) -> Iterator[Row]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Protocol
 
 from agent.audit import audit_of
@@ -31,6 +32,10 @@ class HostPlugin(Protocol):
 
     def release(self, name: str, settings: Settings) -> None:
         """Give back a host that `resolve` started."""
+        ...
+
+    def offered(self, state: Path) -> Iterable[tuple[str, str]]:
+        """Return whole names that a shell may complete, with what each is; may be left out, must be quick."""
         ...
 
 

@@ -35,7 +35,9 @@ def _row(lab: Lab) -> dict[str, Any]:
 
 @app.command()
 def up(
-    name: Annotated[str, typer.Argument(help="A scenario's name, or the path of a YAML file.")],
+    name: Annotated[
+        str, typer.Argument(metavar="SCENARIO", help="A scenario's name, or the path of a YAML file.")
+    ],
     idle: Annotated[float, typer.Option(help="Seconds without a connection after which it ends.")] = 1800.0,
     as_json: _Json = False,
 ) -> None:
@@ -78,7 +80,9 @@ def list_(as_json: _Json = False) -> None:
 
 @app.command()
 def down(
-    ids: Annotated[list[str] | None, typer.Argument(help="Ids as `list` shows them.")] = None,
+    ids: Annotated[
+        list[str] | None, typer.Argument(metavar="[LAB...]", help="Ids as `list` shows them.")
+    ] = None,
     every: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
     as_json: _Json = False,
 ) -> None:

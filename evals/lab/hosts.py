@@ -8,7 +8,7 @@ import secrets
 import shutil
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -121,6 +121,18 @@ def list_labs(settings: Settings) -> list[Lab]:
     folder = _labs(settings)
     found = [Lab.read(path) for path in folder.iterdir()] if folder.is_dir() else []
     return sorted((lab for lab in found if lab is not None), key=lambda lab: lab.started_at)
+
+
+def offered(state: Path) -> Iterator[tuple[str, str]]:
+    """Yield the hosts that may be named, with what each is, for a shell: scenarios, then labs that are up."""
+    from evals.lab.scenario_names import told
+
+    for name, description in told():
+        yield f"lab:{name}", description
+    for path in (state / "labs").glob("*/lab.json"):
+        lab = Lab.read(path.parent)
+        if lab is not None and lab.alive:
+            yield lab.name, "is up"
 
 
 def find(lab_id: str, settings: Settings) -> Lab:

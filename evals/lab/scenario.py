@@ -12,13 +12,13 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from agent.errors import UsageError
-from evals.lab import engine_facts
+from evals.lab import engine_facts, scenario_names
 from evals.lab.described import HostFacts, Service
 from evals.lab.past import Boot, Line
 from evals.nearest import hint
 from tools.wrong_fields import first_wrong
 
-FOLDER = Path(__file__).parent / "scenarios"
+FOLDER = scenario_names.FOLDER
 ROOTS = ("etc", "models", "srv", "home/lab", "var", "opt", "data", "root", "sys", "usr/local")
 """Where a scenario may put files."""
 _LAUNCH = "@LAUNCH@"

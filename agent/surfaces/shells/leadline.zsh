@@ -1,8 +1,10 @@
 #compdef leadline
 # Completion of leadline for zsh. In ~/.zshrc, after compinit: source <(leadline completion zsh)
 _leadline() {
-    local word help
+    local word help line
     local -a found told
+    # The command at hand alone, whatever stands before it in the line, as far as the cursor.
+    line="${(j: :)words[1,CURRENT-1]} $PREFIX"
     while IFS=$'\t' read -r word help; do
         if [[ "$word" == "@files" ]]; then
             _files
@@ -10,7 +12,7 @@ _leadline() {
             found+=("$word")
             told+=("$word${help:+  -- $help}")
         fi
-    done < <(leadline completion-words "${LEADLINE_STATE_DIR:-}" "${XDG_STATE_HOME:-}" "${XDG_CONFIG_HOME:-}" "$LBUFFER" 2>/dev/null)
+    done < <(command leadline completion-words "${LEADLINE_STATE_DIR:-}" "${XDG_STATE_HOME:-}" "${XDG_CONFIG_HOME:-}" "$line" 2>/dev/null)
     (( ${#found} )) && compadd -l -d told -a found
 }
 compdef _leadline leadline
