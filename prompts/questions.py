@@ -39,10 +39,24 @@ class Bears(_Part):
     why: str
 
 
+class Spoken(_Part):
+    """Name the settings that people mean by a few words, one an engine."""
+
+    words: str = Field(description="Pattern for how people call it.")
+    settings: list[str] = Field(min_length=1)
+
+    @field_validator("words")
+    @classmethod
+    def _is_a_pattern(cls, value: str) -> str:
+        re.compile(value)
+        return value
+
+
 class Known(_Part):
     """Hold the whole file."""
 
     features: list[Feature]
+    spoken: list[Spoken]
     bears_on: dict[Phase, list[Bears]]
 
 

@@ -18,7 +18,8 @@ from agent.ledger import Ledger
 from agent.models.playbook import PlaybookModel
 from agent.models.questions import answer_question, down_of
 from agent.models.questions_answer import Look, folded
-from agent.models.questions_parse import parse, since_of, version_key
+from agent.models.questions_parse import parse
+from agent.models.questions_terms import since_of, version_key
 from agent.questions import asked, is_question
 from agent.session import Session
 from agent.state import Concluded, Conclusion, LogClaim, OpinionClaim

@@ -17,10 +17,11 @@ from agent.models.probing import probe
 from agent.models.proposing import propose
 from agent.models.questions import answer_question, ask_again, down_of, look_of
 from agent.models.questions_answer import Look
+from agent.models.questions_follow import Before
 from agent.models.reading import began_with_searches, read_source
 from agent.models.telling import given, judge_log
 from agent.models.views import Facts, View, parse_view, rows
-from agent.questions import asked, is_question
+from agent.questions import asked, asks_on, is_question
 from agent.state import AssistantTurn, Message, ToolCall
 from prompts.playbooks import load_all
 
@@ -137,13 +138,18 @@ class PlaybookModel:
         """Replay the method over the results so far and return its next step."""
         symptom = next((str(message["content"]) for message in messages if message["role"] == "user"), "")
         rounds = list(_rounds(messages))
-        if is_question(symptom):
+        if is_question(symptom) and _may_answer(tools):
             looks = _looks(messages, rounds[0] if rounds else [])
             later = _asked_later(messages)
-            if later is None:
+            if not later:
                 return self._turn(answer_question(asked(symptom), looks, down_of(messages)), rounds, on_text)
-            again = ask_again(asked(later[1]), [look.host for look in looks], down_of(messages))
-            return self._turn(again, [[], *_rounds(messages[later[0] :])], on_text)
+            place, text = later[-1]
+            texts = [asked(symptom), *(asked(earlier) for _, earlier in later[:-1])]
+            ends = _conclusions(messages[:place])
+            quoting = [end for end in ends if any("cite" in claim for claim in end.get("claims") or [])]
+            before = Before(tuple(texts), ends[-1] if ends else {}, quoting[-1] if quoting else {})
+            again = ask_again(asked(text), [look.host for look in looks], down_of(messages), before)
+            return self._turn(again, [[], *_rounds(messages[place:])], on_text)
         facts = [Facts.of(view, symptom) for view in rounds[0]] if rounds else []
         offered = any(tool["function"]["name"] == "settings" for tool in tools)
         explains = offered and not began_with_searches(_calls(messages))
@@ -183,15 +189,35 @@ def _takers(tools: Sequence[ToolSchema]) -> set[str]:
     }
 
 
-def _asked_later(messages: Sequence[Message]) -> tuple[int, str] | None:
-    """Return place and words of the last question that was put after the first; None when there is none."""
+def _may_answer(tools: Sequence[ToolSchema]) -> bool:
+    """Tell whether an investigation may end with an answer: where a symptom was told it may not."""
+    ends = [str(tool) for tool in tools if tool["function"]["name"] == "conclude"]
+    return not ends or "not_known" in ends[0]
+
+
+def _conclusions(messages: Sequence[Message]) -> list[Mapping[str, Any]]:
+    """Return the conclusions that were taken, as they were put forward."""
+    accepted = {
+        str(one["tool_call_id"])
+        for one in messages
+        if one["role"] == "tool" and parse_view(str(one["content"])).get("accepted") is True
+    }
+    return [
+        json.loads(call["function"]["arguments"])
+        for message in messages
+        for call in (message.get("tool_calls") or () if message["role"] == "assistant" else ())
+        if call["function"]["name"] == "conclude" and str(call["id"]) in accepted
+    ]
+
+
+def _asked_later(messages: Sequence[Message]) -> list[tuple[int, str]]:
+    """Return place and words of every question that was put after the first."""
     said = [
         (place, str(message["content"]))
         for place, message in enumerate(messages)
         if message["role"] == "user" and not str(message["content"]).startswith(NOTE)
     ]
-    found = [(place, text) for place, text in said[1:] if is_question(text)]
-    return found[-1] if found else None
+    return [(place, text) for place, text in said[1:] if asks_on(text)]
 
 
 def _looks(messages: Sequence[Message], views: Sequence[View]) -> list[Look]:

@@ -4,24 +4,41 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
 from agent.messages import NOTE
-from agent.models import questions_changes, questions_facts, questions_settings
+from agent.models import (
+    questions_changes,
+    questions_facts,
+    questions_gpus,
+    questions_host,
+    questions_settings,
+    questions_wish,
+)
 from agent.models.concluding import ATTACH, settle
 from agent.models.method import Call, Step
 from agent.models.questions_answer import Answer, Look
+from agent.models.questions_cover import reasons
 from agent.models.questions_cover import told as told_words
-from agent.models.questions_parse import Kind, Query, parse
+from agent.models.questions_follow import Before, asks_for_lines, lines, resolved, stripped, wish_in
+from agent.models.questions_parse import about, parse
+from agent.models.questions_query import Kind, Query, Seen
 from agent.models.views import View
+from agent.questions import Wish, without_greeting
 from agent.state import Message
 
 _DOWN_FROM: Final = "could not be reached, and nothing is known of them now."
 _DOWN: Final = re.compile(r"^- (\S+): (.+)$", re.MULTILINE)
+_JOINT: Final = re.compile(
+    r",? (?:and|und|&) (?:also )?|[?;] +(?=\w)|, (?=which|how|what|since|is|are)", re.IGNORECASE
+)
+_MOST_PARTS: Final = 3
+_SAYS: Final = "I answer from what was read; each claim is now held against the stored output."
 _FACTS: Final[Mapping[Kind, Callable[[Query, Sequence[Look]], Answer]]] = {
     "versions": questions_facts.versions,
-    "gpus": questions_facts.gpus,
+    "gpus": questions_gpus.gpus,
     "dropins": questions_facts.services,
     "reload": questions_facts.services,
     "variable": questions_facts.variables,
@@ -29,6 +46,9 @@ _FACTS: Final[Mapping[Kind, Callable[[Query, Sequence[Look]], Answer]]] = {
     "since": questions_facts.since,
     "differ": questions_settings.differ,
     "who": questions_settings.who,
+    "launch": questions_host.launch,
+    "environ": questions_host.environ,
+    "hardware": questions_host.hardware,
 }
 _TOLD: Final[Mapping[Kind, Callable[[Query, Sequence[Look], Mapping[str, View]], Answer]]] = {
     "changes": questions_changes.changes,
@@ -42,7 +62,8 @@ KINDS: Final = (
     "which hosts run a version below or above another; what changed on a host since a moment; in what "
     "hosts differ; why one host is slower than another (by what differs); whether a feature or a setting "
     "is on, off or different; GPUs that are idle; drop-ins; units to reload; variables; health; what runs "
-    "where, and since when"
+    "where, how it was launched, and since when; processors, memory and disks; what speaks for and against "
+    "a restart, an upgrade or another change"
 )
 
 
@@ -55,27 +76,120 @@ def down_of(messages: Sequence[Message]) -> list[Look]:
 
 
 def answer_question(
-    question: str, read: Sequence[Look], down: Sequence[Look] = ()
+    question: str, read: Sequence[Look], down: Sequence[Look] = (), before: Before | None = None
 ) -> Generator[Step, list[View], None]:
     """Ask for what the facts lack, all hosts in one turn, and conclude."""
     looks = [*read, *(look for look in down if look.host not in {one.host for one in read})]
-    query = parse(question, [look.host for look in looks], _now(looks))
-    asked = [look for look in looks if look.host in query.hosts]
-    calls = list(_calls(query, asked))
+    hosts, now, seen = [look.host for look in looks], _now(looks), Seen.of(looks)
+    before = before or Before(())
+    if wanted := wish_in(question, before, hosts):
+        yield from _weigh(wanted, question, looks, before)
+        return
+    queries: list[Query] = []
+    for text in (*before.texts, question):
+        rest = text if not queries else stripped(without_greeting(text)[0])
+        own = understood(rest, hosts, now, seen)
+        # What an answer in between found is not known here: only the last one stands in `before`.
+        found = resolved(own, text, queries, before, hosts, now)
+        queries = found if text is question or found[0].kind != "unknown" or not queries else queries
+    yield from answer_queries(queries, looks)
+
+
+def _weigh(
+    wanted: tuple[Wish, str], question: str, looks: Sequence[Look], before: Before
+) -> Generator[Step, list[View], None]:
+    """Answer who asks for an action by what speaks for it and against it; nothing is done."""
+    hosts = [look.host for look in looks]
+    asked, words = wanted
+    query = about(without_greeting(question)[0], hosts)
+    if not query.named and not query.strangers and (found := before.found(hosts)):
+        query = replace(query, hosts=found, named=True)
+    some = [look for look in looks if look.host in query.hosts]
+    if query.strangers and not query.named:
+        yield from settle(_not_understood(query, looks).arguments(), refused="not_known", says=_SAYS)
+        return
+    calls = list(questions_wish.calls_for(some, asked[1], words))
     told: Mapping[str, View] = {}
     if calls:
-        results = yield Step("The facts do not hold all of it, so I ask the hosts once more.", calls)
+        results = yield Step("An action is asked for. I take none, and look at what speaks for it.", calls)
         told = {str(call[1]["host"]): view for call, view in zip(calls, results, strict=False)}
-    answer = _answer(query, asked, told)
-    says = "I answer from what was read; each claim is now held against the stored output."
-    yield from settle(answer.arguments(), refused="not_known", says=says)
+    answer = questions_wish.weighed(asked, words, query, some, told)
+    yield from settle(answer.arguments(), refused="not_known", says=_SAYS)
 
 
-def ask_again(question: str, hosts: Sequence[str], down: Sequence[Look]) -> Generator[Step, list[View], None]:
+def answer_queries(queries: Sequence[Query], looks: Sequence[Look]) -> Generator[Step, list[View], None]:
+    """Ask for what the facts lack, all hosts and all parts of a question in one turn, and conclude."""
+    asked = [[look for look in looks if look.host in query.hosts] for query in queries]
+    parts = [list(_calls(query, some)) for query, some in zip(queries, asked, strict=True)]
+    results: Sequence[View] = ()
+    if any(parts):
+        says = "The facts do not hold all of it, so I ask the hosts once more."
+        results = yield Step(says, [call for calls in parts for call in calls])
+    answers, place = [], 0
+    for query, some, calls in zip(queries, asked, parts, strict=True):
+        views = results[place : place + len(calls)]
+        place += len(calls)
+        told = {str(call[1]["host"]): view for call, view in zip(calls, views, strict=False)}
+        answers.append(_beside(query, _answer(query, some, told), looks))
+    yield from settle(joined(answers).arguments(), refused="not_known", says=_SAYS)
+
+
+def understood(question: str, hosts: Sequence[str], now: datetime, seen: Seen) -> list[Query]:
+    """Return what a question asks for: its parts where it joins several, each understood by itself."""
+    whole = parse(question, hosts, now, seen)
+    if not whole.unread and whole.kind != "unknown":
+        return [whole]
+    pieces = [piece for piece in _JOINT.split(question) if piece.strip(" ?.,")]
+    if not 1 < len(pieces) <= _MOST_PARTS:
+        return [whole]
+    parts = [parse(piece, hosts, now, seen) for piece in pieces]
+    if any(part.unread or part.kind in ("unknown", "who") for part in parts):
+        return [whole]
+    first = parts[0]
+    return [part if part.named or not first.named else replace(part, hosts=first.hosts) for part in parts]
+
+
+def joined(answers: Sequence[Answer]) -> Answer:
+    """Return one answer of several: the first one's table, and what the others say in words."""
+    first, *others = answers
+    for other in others:
+        first.said += other.said
+        first.claims += [claim for claim in other.claims if claim not in first.claims]
+        first.unknown += other.unknown
+        first.known = first.known and other.known
+        first.next_step = first.next_step or other.next_step
+    return first
+
+
+def _beside(query: Query, answer: Answer, looks: Sequence[Look]) -> Answer:
+    """Say before an answer how the question was read, and what of it is not answered."""
+    before: list[str] = []
+    if query.kind == "unknown":
+        return answer
+    if query.strangers:
+        names = ", ".join(look.host for look in looks)
+        before.append(f"{', '.join(query.strangers)} is none of the hosts that are looked at ({names}).")
+    unread = [word for word in query.unread if word not in query.strangers]
+    if unread:
+        before.append(
+            f"Only in part: I do not understand {told_words(unread)}{reasons(unread)}. What I read:"
+        )
+    before += [f'I take "{slip}" for {word}.' for slip, word in query.read]
+    answer.said[:0] = before
+    answer.said += query.notes
+    return answer
+
+
+def ask_again(
+    question: str, hosts: Sequence[str], down: Sequence[Look], before: Before
+) -> Generator[Step, list[View], None]:
     """Answer a later question of a thread: the hosts are looked at anew, since time has passed."""
+    if asks_for_lines(question) and before.quoted:
+        yield from lines(before, question, hosts)
+        return
     views = yield Step("I look at the hosts anew.", [("facts", {"host": host}) for host in hosts])
     looks = [look_of(host, view) for host, view in zip(hosts, views, strict=False)]
-    yield from answer_question(question, looks, down)
+    yield from answer_question(question, looks, down, before)
 
 
 def look_of(host: str, view: View) -> Look:
@@ -126,10 +240,17 @@ def _not_understood(query: Query, looks: Sequence[Look]) -> Answer:
     """Say which questions are understood; a language model reads more than these."""
     answer = Answer(["HOST", "STATE"])
     answer.missing(looks)
+    if query.strangers and not query.named:
+        answer.said.append(
+            f"{', '.join(query.strangers)} is none of the hosts that are looked at "
+            f"({', '.join(look.host for look in looks)}), and nothing is known of it."
+        )
+        answer.next_step = f'Ask again with it: leadline ask {query.strangers[0]} "..."'
+        return answer
     why = "nothing that I can read says so, or I do not understand the question"
     if query.unread:
         words = told_words(query.unread)
-        why = f"I do not understand all of the question, and do not answer half of it: {words}"
+        why = f"I do not understand all of the question, and do not answer it by a guess: {words}"
     answer.said.append(f"I do not know: {why}. What I can answer without a language model: {KINDS}.")
     answer.next_step = f"Ask one of these, or ask who runs the hosts. {ATTACH}"
     return answer

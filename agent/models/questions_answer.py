@@ -52,6 +52,8 @@ class Answer:
     known: bool = False
     """What was asked is settled by what was read."""
     next_step: str = ""
+    outcome: str = ""
+    """How it ends where that is neither ``answered`` nor ``not_known``."""
 
     def row(self, host: str, *cells: str) -> None:
         """Add a row."""
@@ -76,7 +78,7 @@ class Answer:
         left = f" Not known of: {', '.join(dict.fromkeys(self.unknown))}." if self.unknown else ""
         table = {"head": self.head, "rows": folded(self.cells)} if self.cells else None
         return {
-            "outcome": "answered" if known else "not_known",
+            "outcome": self.outcome or ("answered" if known else "not_known"),
             "summary": " ".join(self.said) + left,
             "claims": kept + others,
             "next_step": self.next_step or ("" if known else LOOK_ELSEWHERE),

@@ -18,8 +18,8 @@ from agent.models.questions_answer import (
     short,
     version_claim,
 )
-from agent.models.questions_facts import card_claims
-from agent.models.questions_parse import Query
+from agent.models.questions_gpus import card_claims
+from agent.models.questions_query import Query
 from agent.models.views import Quote, View, rows
 from prompts.questions import known
 from tools.facts_flat import flatten, text_of

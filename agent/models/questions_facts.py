@@ -1,4 +1,4 @@
-"""Answer from the facts alone: versions, GPUs, drop-ins, units to reload, variables, what runs when."""
+"""Answer from the facts alone: versions, drop-ins, units to reload, variables, what runs where since when."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from agent.models.questions_answer import (
     set_to,
     version_claim,
 )
-from agent.models.questions_parse import Op, Query, version_key
-from agent.models.views import Quote, View, rows
+from agent.models.questions_query import Op, Query
+from agent.models.questions_terms import version_key
+from agent.models.views import Facts, Quote, View, rows
 
 _COMPARE: dict[Op, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
@@ -28,13 +29,12 @@ _COMPARE: dict[Op, Callable[[Any, Any], bool]] = {
 }
 _WORDS: dict[Op, str] = {"<": "below", "<=": "at most", "==": "exactly", ">=": "at least", ">": "above"}
 _DIST = {"sglang": "sglang", "vllm": "vllm", "llama.cpp": "llama_cpp_python", "ollama": "ollama"}
-IDLE_PERCENT = 5
 
 
 def versions(query: Query, looks: Sequence[Look]) -> Answer:
     """Say which version runs where, and where it compares as asked."""
     what = query.package or query.engine
-    asked = f"{_WORDS[query.op]} {query.version}" if query.op else ""
+    asked = f"{'not ' if query.denied else ''}{_WORDS[query.op]} {query.version}" if query.op else ""
     answer = Answer(["HOST", "UNIT", "PACKAGE", "VERSION", *([asked.upper()] if asked else [])])
     found: dict[str, list[str]] = {}
     others = False
@@ -47,7 +47,9 @@ def versions(query: Query, looks: Sequence[Look]) -> Answer:
                 answer.unknown.append(f"{look.host} ({name}: its version is not told)")
                 verdict = "not known"
             elif relevant and query.op and version:
-                holds = _COMPARE[query.op](version_key(version), version_key(query.version))
+                holds = (
+                    _COMPARE[query.op](version_key(version), version_key(query.version)) is not query.denied
+                )
                 verdict = "yes" if holds else "no"
                 if holds:
                     found.setdefault(look.host, []).append(version)
@@ -63,6 +65,7 @@ def versions(query: Query, looks: Sequence[Look]) -> Answer:
         groups = folded([(host, (cells[1], cells[2])) for host, cells in answer.cells if len(cells) > 2])
         told = "; ".join(f"{name} {version} on {hosts}" for hosts, name, version in groups)
         answer.said.append(f"{told}." if told else f"No version of {label} is seen.")
+        answer.said[:0] = _alike(query, [(name, version, hosts) for hosts, name, version in groups])
     answer.missing(looks)
     answer.cells.sort(key=lambda row: row[1][-1] != "yes")
     answer.known = bool(found) or (bool(answer.claims) and not answer.unknown) or not query.op
@@ -71,9 +74,30 @@ def versions(query: Query, looks: Sequence[Look]) -> Answer:
     return answer
 
 
+def _alike(query: Query, groups: Sequence[tuple[str, str, str]]) -> Iterator[str]:
+    """Say whether what was asked for has one version, or which of several is the lowest or highest."""
+    asked = query.package or query.engine
+    name_of = (
+        (lambda name: name == query.engine) if query.engine and not query.package else (lambda name: True)
+    )
+    found = [(name, version, hosts) for name, version, hosts in groups if name_of(name) and version != "?"]
+    if query.in_part or not found:
+        return
+    if query.wants == "same":
+        names = {name for name, _, _ in found}
+        if not asked and len(names) > 1:
+            yield f"They run different engines: {', '.join(sorted(names))}."
+        else:
+            yield "One version wherever it is seen:" if len(found) == 1 else f"No, {len(found)} versions:"
+    elif query.wants in ("oldest", "newest") and (asked or len({name for name, _, _ in found}) == 1):
+        edge = min if query.wants == "oldest" else max
+        name, version, hosts = edge(found, key=lambda one: version_key(one[1]))
+        yield f"The {query.wants} that is seen: {name} {version} on {hosts}. All of them:"
+
+
 def _installed(look: Look, query: Query) -> Iterator[tuple[str, str, str | None, list[dict[str, Any]]]]:
     """Yield unit, package, version and its claims for all that a question may be about."""
-    if query.package in ("driver", "cuda", "kernel"):
+    if query.package in ("driver", "cuda", "kernel", "os"):
         if not look.error:
             version, quote = _machine(look.view, query.package)
             says = f"{look.host} has {query.package} {version}."
@@ -103,75 +127,15 @@ def _machine(view: View, what: str) -> tuple[str | None, Quote | None]:
         words = text.split()
         version = words[1].partition("-")[0] if len(words) > 1 else None
         return version, Quote(str(handle), f"uname={text}") if handle and text else None
+    if what == "os":
+        name = str(system.get("name") or "") if isinstance(system, dict) else ""
+        handle = artifacts.get("os")
+        return name or None, Quote(str(handle), f'PRETTY_NAME="{name}"') if handle and name else None
     value = driver.get("nvidia" if what == "driver" else "cuda") if isinstance(driver, dict) else None
     handle = artifacts.get("gpu_header")
     label = "Driver Version" if what == "driver" else "CUDA Version"
     return (
         (str(value), Quote(str(handle), f"{label}: {value}") if handle else None) if value else (None, None)
-    )
-
-
-def gpus(query: Query, looks: Sequence[Look]) -> Answer:
-    """Count GPUs, and those that do nothing at the moment of the look."""
-    answer = Answer(["HOST", "GPUS", "IDLE", "BUSY", "POWER W"])
-    total = idle = busy = 0
-    for look in looks:
-        if look.error:
-            continue
-        cards = rows(look.view.get("hardware") or {}, "gpus")
-        used = [row for row in cards if _load(row) is not None]
-        still = [row for row in used if (_load(row) or 0) <= IDLE_PERCENT]
-        total, idle = total + len(cards), idle + len(still)
-        busy += len(used) - len(still)
-        kinds = ", ".join(dict.fromkeys(str(row.get("name")) for row in cards))
-        power = sum(float(row.get("power_w") or 0) for row in cards)
-        label = f"{len(cards)} x {kinds}" if cards else "none is seen"
-        answer.row(look.host, label, str(len(still)), str(len(used) - len(still)), f"{power:.0f}")
-        if len(used) < len(cards):
-            answer.unknown.append(f"{look.host} ({len(cards) - len(used)} GPUs tell no load)")
-        answer.claims += card_claims(look, cards)
-        problems = [str(one) for one in look.view.get("problems") or [] if "nvidia-smi" in str(one)]
-        if problems or not cards:
-            answer.unknown.append(f"{look.host} ({problems[0] if problems else 'no nvidia-smi there'})")
-    answer.missing(looks)
-    many = {"idle": f"{idle} of {total} GPUs are idle", "busy": f"{busy} of {total} GPUs are busy"}
-    said = many.get(query.wants, f"{total} GPUs are seen; {idle} of them are idle")
-    bound = "above" if query.wants == "busy" else "of at most"
-    answer.said.append(f"{said}: utilization {bound} {IDLE_PERCENT} % at the moment of the look.")
-    answer.known = total > 0
-    return answer
-
-
-def _load(row: View) -> float | None:
-    value = row.get("utilization")
-    return float(value) if isinstance(value, int | float) else None
-
-
-def card_claims(look: Look, cards: Sequence[View]) -> Iterator[dict[str, Any]]:
-    """Claim the row of each GPU, in one piece where every field of it is known."""
-    artifacts, driver = look.view.get("artifacts"), look.view.get("driver")
-    handle = artifacts.get("gpus") if isinstance(artifacts, dict) else None
-    version = driver.get("nvidia") if isinstance(driver, dict) else None
-    fields = ("power_w", "power_limit_w", "utilization", "sm_clock_mhz", "temperature_c")
-    if handle is None or not cards:
-        return
-    whole = all(isinstance(row.get(name), int | float) for row in cards for name in fields)
-    if whole and version:
-        text = " ".join(_csv(row, str(version)) for row in cards)
-        yield quoted(
-            f"These are the GPUs of {look.host} at the moment of the look.", Quote(str(handle), text)
-        )
-        return
-    for row in cards:
-        text = f"{row.get('index')}, {row.get('name')}"
-        yield quoted(f"{look.host} has GPU {row.get('index')}.", Quote(str(handle), text))
-
-
-def _csv(row: View, driver: str) -> str:
-    return (
-        f"{row['index']}, {row['name']}, {row['memory_mib']} MiB, {row['power_w']:.2f} W, "
-        f"{row['power_limit_w']:.2f} W, {row['utilization']} %, {row['sm_clock_mhz']} MHz, {row['pstate']}, "
-        f"{row['temperature_c']}, {driver}"
     )
 
 
@@ -192,17 +156,16 @@ def services(query: Query, looks: Sequence[Look]) -> Answer:
                 paths = [str(path) for path in service.get("dropins") or []]
                 text, hit, quote = ", ".join(paths) or "none", bool(paths), "DropInPaths="
             answer.row(look.host, unit, text)
-            if hit:
-                found.append(f"{unit} on {look.host}" + ("" if reload else f" ({text})"))
+            if hit is not query.denied and text != "not known":
+                found.append(f"{unit} on {look.host}" + ("" if reload or query.denied else f" ({text})"))
             if text == "not known":
                 answer.unknown.append(f"{look.host} ({unit})")
             answer.claims += _unit_claims(look, unit, quote, [] if reload else service.get("dropins") or [])
     answer.missing(looks)
-    what = "was edited since systemd read it" if reload else "has a drop-in"
+    what = "was edited since systemd read it" if reload else f"{'lacks' if query.denied else 'has'} a drop-in"
+    head = "Edited since systemd read them" if reload else f"With{'out' if query.denied else ''} a drop-in"
     answer.said.append(
-        f"{'Edited since systemd read them' if reload else 'With a drop-in'}: {'; '.join(found)}."
-        if found
-        else f"No unit of an engine that was read {what}."
+        f"{head}: {'; '.join(found)}." if found else f"No unit of an engine that was read {what}."
     )
     answer.known = bool(found) or (bool(answer.claims) and not answer.unknown)
     return answer
@@ -253,33 +216,51 @@ def variables(query: Query, looks: Sequence[Look]) -> Answer:
 
 
 def engines(query: Query, looks: Sequence[Look]) -> Answer:
-    """Say what runs where."""
+    """Say what runs where, or where something does not run."""
     answer = Answer(["HOST", "UNIT", "ENGINE", "VERSION", "MODEL", "PORT"])
-    found = []
+    found: list[str] = []
+    hosts: set[str] = set()
     for look in looks:
         for facts in look.engines:
-            kind = str(facts.engine.get("engine"))
-            model = next(
-                (m for m in map(facts.flags.get, ("served_model_name", "model_path", "model", "alias")) if m),
-                "-",
-            )
+            kind, model = str(facts.engine.get("engine")), model_of(facts)
             version, port = facts.engine.get("version") or "?", facts.engine.get("port") or "?"
-            answer.row(look.host, named(facts), kind, str(version), str(model), str(port))
+            answer.row(look.host, named(facts), kind, str(version), model, str(port))
             answer.claims += launch_claim(facts)
-            if query.engine in ("", kind):
-                found.append(f"{named(facts)} on {look.host}")
+            called = f"{facts.names.lower()}\n{named(facts).lower()}"
+            if query.engine in ("", kind) and all(word in called for word in query.names):
+                found.append(f"{named(facts)} on {look.host} ({kind} {version}, {model}, port {port})")
+                hosts.add(look.host)
         if not look.error and not look.engines:
             answer.row(look.host, "no engine is seen", "-", "-", "-", "-")
     answer.missing(looks)
-    what = query.engine or "an engine"
-    answer.said.append(f"{what} runs as {', '.join(found)}." if found else f"No process of {what} is seen.")
+    what = " ".join([query.engine, *query.names]).strip() or "an engine"
+    away = "" if not query.named else f" on {', '.join(look.host for look in looks if not look.error)}"
+    if query.denied:
+        others = [
+            look.host for look in looks if not look.error and not look.left_out and look.host not in hosts
+        ]
+        answer.said.append(
+            f"No process of {what} is seen on {', '.join(others)}." if others else f"{what} runs on all."
+        )
+        answer.known = bool(answer.claims)
+        return answer
+    answer.said.append(
+        f"{what} runs as {', '.join(found)}." if found else f"No process of {what} is seen{away}."
+    )
     answer.known = bool(found) or (bool(answer.claims) and not answer.unknown)
     return answer
 
 
+def model_of(facts: Facts) -> str:
+    """Return what an engine's model is called, or a dash."""
+    names = map(facts.flags.get, ("served_model_name", "model_path", "model", "alias"))
+    return str(next((name for name in names if name), "-"))
+
+
 def since(query: Query, looks: Sequence[Look]) -> Answer:
     """Say since when engines run, and how often their units were started again by systemd."""
-    answer = Answer(["HOST", "UNIT", "RUNS SINCE", "RESTARTS BY SYSTEMD"])
+    answer = Answer(["HOST", "UNIT", "RUNS SINCE", "RESTARTS BY SYSTEMD", "MACHINE UP"])
+    told: list[str] = []
     for look in looks:
         artifacts = look.view.get("artifacts")
         handles = artifacts if isinstance(artifacts, dict) else {}
@@ -290,7 +271,12 @@ def since(query: Query, looks: Sequence[Look]) -> Answer:
                 named(facts),
                 str(started or facts.engine.get("started_at") or "?"),
                 str(facts.service.get("restarts", "?")),
+                _up(look.view),
             )
+            since_when = started or facts.engine.get("started_at") or "?"
+            told.append(f"{named(facts)} on {look.host} runs since {since_when}")
+            if "restarts" in facts.service:
+                told[-1] += f" (started again by systemd {facts.service['restarts']} times)"
             handle = handles.get(f"show:{facts.unit}")
             if started and handle:
                 says = f"{facts.unit} on {look.host} was started at {started}."
@@ -299,6 +285,14 @@ def since(query: Query, looks: Sequence[Look]) -> Answer:
             else:
                 answer.claims += launch_claim(facts)
     answer.missing(looks)
+    answer.said += [f"{'; '.join(told)}."] if told else []
     answer.said.append("This is since when each engine's process runs; what was before, `history` may tell.")
     answer.known = bool(answer.claims)
     return answer
+
+
+def _up(view: View) -> str:
+    """Return how long the machine is up, in hours."""
+    system = view.get("os")
+    seconds = system.get("uptime_s") if isinstance(system, dict) else None
+    return f"{float(seconds) / 3600:.1f} h" if isinstance(seconds, int | float) else "?"

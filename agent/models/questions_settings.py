@@ -15,7 +15,7 @@ from agent.models.questions_answer import (
     set_to,
     value_of,
 )
-from agent.models.questions_parse import Query
+from agent.models.questions_query import Query
 from agent.models.views import Facts, Quote, View, rows
 from tools.facts_flat import flatten
 from tools.history_diff import differences, kind_of
@@ -40,23 +40,40 @@ def feature(query: Query, looks: Sequence[Look], states: Mapping[str, View]) -> 
         if not look.error and not look.engines:
             answer.row(look.host, "no engine is seen", "-", "-")
     answer.missing(looks)
-    hits, name = found[query.wants], query.feature.name
-    other = "on" if query.wants == "off" else "off"
-    if query.every and found[other]:
-        answer.said.append(f"No: {name} is {other} on {'; '.join(found[other])}.")
-    elif query.every and answer.unknown:
-        answer.said.append(f"{name} is seen {other} nowhere, but not everything could be read.")
-    elif hits:
-        answer.said.append(f"Yes: {name} is {query.wants} on {'; '.join(hits)}.")
-    elif answer.unknown:
-        answer.said.append(f"{name} is seen {query.wants} nowhere, but not everything could be read.")
-    else:
-        answer.said.append(f"No: on no host that was read is {name} {query.wants}.")
+    _say_of_feature(answer, query, found)
+    other = {"off": "on", "on": "off"}.get(query.wants, "")
+    hits = [*found["off"], *found["on"]] if not query.wants else found[query.wants]
     answer.known = bool(found[other] if query.every else hits) or not answer.unknown
     if not answer.known:
         settings = next(iter(query.feature.switched_off.values()))
         answer.next_step = _FROM_SOURCE.format(name=next(iter(settings)))
     return answer
+
+
+def _say_of_feature(answer: Answer, query: Query, found: Mapping[str, list[str]]) -> None:
+    """Say yes or no to what was asked, or where the feature is on and off."""
+    assert query.feature is not None
+    name, wants = query.feature.name, query.wants
+    other = "on" if wants == "off" else "off"
+    if not wants:
+        told = [f"{state} on {'; '.join(found[state])}" for state in ("off", "on") if found[state]]
+        answer.said.append(
+            f"{name} is {', '.join(told)}." if told else f"Nothing tells whether {name} is on."
+        )
+        if query.because:
+            answer.said.append("That is what makes it so; who decided it, and why, stands on no host.")
+    elif query.every and found[other]:
+        answer.said.append(f"No: {name} is {other} on {'; '.join(found[other])}.")
+    elif query.every and answer.unknown:
+        answer.said.append(f"{name} is seen {other} nowhere, but not everything could be read.")
+    elif found[wants]:
+        answer.said.append(f"Yes: {name} is {wants} on {'; '.join(found[wants])}.")
+    elif answer.unknown:
+        answer.said.append(f"{name} is seen {wants} nowhere, but not everything could be read.")
+    elif query.named:
+        answer.said.append(f"No: {name} is {other} on {'; '.join(found[other])}.")
+    else:
+        answer.said.append(f"No: on no host that was read is {name} {wants}.")
 
 
 def _state(facts: Facts, told: View, query: Query) -> tuple[str, str, list[dict[str, object]]]:
@@ -72,8 +89,9 @@ def _state(facts: Facts, told: View, query: Query) -> tuple[str, str, list[dict[
             state = "off" if value.lower() == off else "on"
             return state, f"{name} = {value}, in force", [set_to(says, name, value, "effective", quote)]
         asked = value_of(facts, name)
-        if asked is not None and asked.lower() == off:
-            return "off", f"{name} = {asked}, by the launch line", list(flag_claim(facts, name))
+        if asked is not None:
+            state = "off" if asked.lower() == off else "on"
+            return state, f"{name} = {asked}, by the launch line", list(flag_claim(facts, name))
     name = next(iter(names))
     because = f"{name} is not on the launch line, and the server does not tell what is in force"
     return "not known", because, list(flag_claim(facts, name))
@@ -86,7 +104,7 @@ def setting(query: Query, looks: Sequence[Look], states: Mapping[str, View]) -> 
     for look in looks:
         told = effective_rows(states, look.host)
         for facts in look.engines:
-            for name in query.names:
+            for name in _of_engine(query, facts, told.get(named(facts), {})):
                 asked = value_of(facts, name)
                 value, quote = effective(told.get(named(facts), {}), name)
                 answer.row(look.host, named(facts), name, asked or "not set", value or "not told")
@@ -100,7 +118,7 @@ def setting(query: Query, looks: Sequence[Look], states: Mapping[str, View]) -> 
                     seen = value if value is not None else asked
                     values.setdefault(name, {}).setdefault(str(seen), []).append(look.host)
     answer.missing(looks)
-    for name in query.names:
+    for name in [one for one in query.names if not query.either or one in values] or query.names[:1]:
         groups = values.get(name, {})
         told_values = "; ".join(f"{value} on {', '.join(hosts)}" for value, hosts in groups.items())
         if query.wants == "differ":
@@ -110,10 +128,20 @@ def setting(query: Query, looks: Sequence[Look], states: Mapping[str, View]) -> 
             answer.said.append(
                 f"{name}: {told_values}." if groups else f"{name}: nothing that was read tells it."
             )
-    answer.known = bool(values) and all(name in values for name in query.names)
+    answer.known = bool(values) and (query.either or all(name in values for name in query.names))
     if answer.unknown or not answer.known:
         answer.next_step = _FROM_SOURCE.format(name=query.names[0])
     return answer
+
+
+def _of_engine(query: Query, facts: Facts, told: View) -> Sequence[str]:
+    """Return the names that the settings have in one engine, where several engines have a word each."""
+    if not query.either:
+        return query.names
+    known = [
+        one for one in query.names if value_of(facts, one) is not None or effective(told, one)[0] is not None
+    ]
+    return known or query.names[:1]
 
 
 def who(query: Query, looks: Sequence[Look]) -> Answer:
@@ -135,7 +163,8 @@ def who(query: Query, looks: Sequence[Look]) -> Answer:
 def health(query: Query, looks: Sequence[Look], states: Mapping[str, View]) -> Answer:
     """Say which hosts are reached, and what their engines answer when asked for their health."""
     answer = Answer(["HOST", "UNIT", "HEALTH"])
-    bad = []
+    bad: list[str] = []
+    good: list[str] = []
     for look in looks:
         if look.error:
             bad.append(f"{look.host} is not reached")
@@ -145,7 +174,9 @@ def health(query: Query, looks: Sequence[Look], states: Mapping[str, View]) -> A
             answer.row(look.host, str(row.get("engine")), said)
             says = f"{row.get('engine')} on {look.host} answered: {said}."
             answer.claims.append(quoted(says, Quote(str(row.get("artifact")), f"health: {said}")))
-            bad += [f"{row.get('engine')} on {look.host}: {said}"] if said != "ok" else []
+            (good if said == "ok" else bad).append(
+                f"{row.get('engine')} on {look.host}" + ("" if said == "ok" else f": {said}")
+            )
         for service in rows(look.view, "services"):
             if service.get("active") not in ("active", None):
                 answer.row(look.host, str(service.get("unit")), str(service.get("active")))
@@ -153,7 +184,9 @@ def health(query: Query, looks: Sequence[Look], states: Mapping[str, View]) -> A
         if not look.engines:
             answer.row(look.host, "no engine is seen", "-")
     answer.missing(looks)
-    answer.said.append(f"Not in order: {'; '.join(bad)}." if bad else "Every engine that was asked answers.")
+    answer.said += [f"Not in order: {'; '.join(bad)}."] if bad else []
+    every = "Every engine that was asked answers" if not bad else "These answer"
+    answer.said.append(f"{every}: {'; '.join(good)}." if good else "No engine was asked that answers.")
     answer.known = bool(answer.claims)
     return answer
 

@@ -12,7 +12,7 @@ from agent.approvals import ApprovalRefused
 from agent.errors import ExitCode, LeadlineError, ThreadGone
 from agent.events import Ended, Failed, Live, Started
 from agent.models.select import PLAYBOOK
-from agent.questions import is_question
+from agent.questions import asks_on
 from agent.state import Mode
 from agent.surfaces import slash
 from agent.surfaces.ask import answer_of
@@ -44,7 +44,7 @@ def answers(session: Session, text: str) -> bool:
     """Tell whether the built-in model answers: a question, in a thread that began with one and has ended."""
     started = session.events[0]
     return (
-        session.ended is not None and isinstance(started, Started) and started.question and is_question(text)
+        session.ended is not None and isinstance(started, Started) and started.question and asks_on(text)
     )
 
 
