@@ -53,7 +53,8 @@ def _run(options: Options) -> ExitCode:
         write(options.report, done)
         sys.stderr.write(f"report: {options.report}\n")
     drops = gate.drops(done, baseline) if baseline is not None else []
-    _print(options, done, summary, drops)
+    new = gate.new(done, baseline) if baseline is not None else []
+    _print(options, done, summary, drops, new)
     if done.stopped is not ExitCode.DONE:
         sys.stderr.write(f"stopped; go on with: leadline eval --resume {done.file.id}\n")
         return done.stopped
@@ -70,10 +71,10 @@ def _shown(work: Run) -> AbstractContextManager[Shown]:
     return progress(sys.stderr, len(work.due))
 
 
-def _print(options: Options, done: Done, summary: Summary, drops: list[str]) -> None:
+def _print(options: Options, done: Done, summary: Summary, drops: list[str], new: list[str]) -> None:
     if options.as_json:
         results = [result.model_dump(mode="json") for result in done.results]
-        shown = {"summary": summary.model_dump(mode="json"), "results": results, "drops": drops}
+        shown = {"summary": summary.model_dump(mode="json"), "results": results, "drops": drops, "new": new}
         sys.stdout.write(json.dumps(shown, ensure_ascii=False) + "\n")
         return
     sys.stdout.write(table.text(summary))
@@ -81,6 +82,8 @@ def _print(options: Options, done: Done, summary: Summary, drops: list[str]) -> 
         lines = [f"worse than the baseline: {text}" for text in drops] or [
             "nothing is worse than the baseline"
         ]
+        if new:
+            lines.append(f"not in the baseline: {', '.join(new)}; store them: leadline eval --save-baseline")
         sys.stdout.write("".join(f"{line}\n" for line in lines))
 
 

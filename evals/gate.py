@@ -1,4 +1,8 @@
-"""Hold a run against the stored baseline: a score that drops, or a case that no longer counts, fails."""
+"""Hold a run against the stored baseline: a score that drops, or a case that no longer counts, fails.
+
+What the baseline has no row of is new: it is named, and fails unless a case is a success and a recording is
+as it says beside itself. So a new case is one file, and none passes because nobody has stored its scores.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from pydantic import Field, ValidationError
 from agent.errors import TranscriptError, UsageError
 from agent.state import Record
 from evals.case import Scorer
+from evals.jobs import RECORDED
 from evals.results import Result, Way
 from evals.run import Done
 from evals.summary import Row, succeeded, summarise
@@ -53,12 +58,20 @@ class Baseline(Record):
 
 
 def save(done: Done, path: Path = FILE) -> Baseline:
-    """Store the scores of a run; raise `UsageError` when a part of it is missing or does not count."""
+    """Store the scores of a run; raise `UsageError` when a part of it is missing or does not count.
+
+    A run of everything takes the place of what was stored, a run of some only that of the same rows.
+    """
     open_rows = [row.name for row in summarise(done).rows if row.errors]
     if done.missing or open_rows:
         what = f"{done.missing} jobs were not done" if done.missing else f"{open_rows[0]} does not count"
         raise UsageError(f"no baseline is stored: {what}", do=f"leadline eval --resume {done.file.id}")
-    baseline = Baseline(model=done.file.model, rows=[_stored(row) for row in summarise(done).rows])
+    rows = {(row := _stored(each)).key: row for each in summarise(done).rows}
+    if not _whole(done) and path.is_file():
+        before = load(path)
+        _refuse_other_model(done, before)
+        rows = {row.key: row for row in before.rows} | rows
+    baseline = Baseline(model=done.file.model, rows=list(rows.values()))
     path.write_text(baseline.model_dump_json(indent=1, exclude_defaults=True) + "\n", encoding="utf-8")
     return baseline
 
@@ -76,24 +89,70 @@ def load(path: Path = FILE) -> Baseline:
 
 def drops(done: Done, baseline: Baseline) -> list[str]:
     """Return, a line each, what is worse than the baseline among what the run was asked to do."""
-    if done.file.model != baseline.model:
-        raise UsageError(
-            f"the baseline is of model {baseline.model}, the run of {done.file.model}",
-            do="compare runs with `leadline eval --compare`",
-        )
-    rows = {(row.way, row.case, row.recording): row for row in summarise(done).rows}
+    _refuse_other_model(done, baseline)
+    rows = {_key(row): row for row in summarise(done).rows}
     planned = {
         (job.way, job.case, job.recording if job.way in ("score", "replay") else "") for job in done.file.jobs
     }
-    asked = done.file.asked
-    whole = asked.pattern == "*" and not asked.ways
+    whole = _whole(done)
     found: list[str] = []
     for stored in baseline.rows:
         if stored.key in planned:
             found += _worse(stored, rows.get(stored.key), done)
         elif whole:
             found.append(f"{stored.name}: is gone; when that is meant: leadline eval --save-baseline")
+    for row in _unheld(done, baseline):
+        found += _wrong_anew(row, done)
     return found
+
+
+def new(done: Done, baseline: Baseline) -> list[str]:
+    """Return what the run did that the baseline has no row of, by way and name."""
+    return [f"{row.way} {row.name}" for row in _unheld(done, baseline)]
+
+
+def _unheld(done: Done, baseline: Baseline) -> list[Row]:
+    known = {stored.key for stored in baseline.rows}
+    return [row for row in summarise(done).rows if _key(row) not in known]
+
+
+def _wrong_anew(row: Row, done: Done) -> Iterator[str]:
+    """Tell of a row without a stored one why it does not pass by itself."""
+    stored = _stored(row)
+    name, where = f"{stored.name}: is new", _transcript(stored, done)
+    if row.success is None:
+        yield f"{name} and does not count: {row.errors[0] if row.errors else 'it was not done'}"
+        return
+    yield from (f"{name} and differs: {text}; see {where}" for text in row.differences)
+    if row.way not in RECORDED and row.success < 1:
+        meant = f"when that is meant: leadline eval {row.way} --case {row.case} --save-baseline"
+        yield f"{name} and no success: {row.success:.2f}{_lacks(row, done)}; see {where}; {meant}"
+
+
+def _lacks(row: Row, done: Done) -> str:
+    """Return why a case is no success, by what of its `success` is below 1."""
+    for result in _results(_stored(row), done):
+        if result.score is not None and not result.score.success:
+            below = [f"{name}: {why}" for name, why in result.score.why.items() if why]
+            return f" ({'; '.join(below[:2])})" if below else ""
+    return ""
+
+
+def _key(row: Row) -> tuple[Way, str, str]:
+    return row.way, row.case, row.recording
+
+
+def _whole(done: Done) -> bool:
+    """Tell whether a run was asked to do everything."""
+    return done.file.asked.pattern == "*" and not done.file.asked.ways
+
+
+def _refuse_other_model(done: Done, baseline: Baseline) -> None:
+    if done.file.model != baseline.model:
+        raise UsageError(
+            f"the baseline is of model {baseline.model}, the run of {done.file.model}",
+            do="compare runs with `leadline eval --compare`",
+        )
 
 
 def _worse(stored: Stored, row: Row | None, done: Done) -> Iterator[str]:
