@@ -78,6 +78,11 @@ class Native:
         return self.machine.from_native(self, args, kwargs)
 
 
+def natives(machine: Machine, runs: Mapping[str, Callable[..., Any]]) -> dict[str, Native]:
+    """Return functions of the library by their dotted names; they take unknown arguments."""
+    return {path: Native(path.rsplit(".", 1)[1], run, machine) for path, run in runs.items()}
+
+
 @dataclass(eq=False, slots=True)
 class Descriptor:
     """Hold a property, static method, class method or cached property of a class of the source."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
+from tools.interpreter.callables import natives
 from tools.interpreter.records import Field, Record, declared_fields
 from tools.interpreter.values import (
     External,
@@ -23,9 +25,26 @@ if TYPE_CHECKING:
 
 def install(machine: Machine) -> None:
     """Add the makers of records."""
-    add = machine.library
     own = Records(machine)
-    for path, run in {
+    _add_functions(machine, own)
+    machine.library["record.__init__"] = own.initialiser
+    for path, maker in (
+        ("msgspec.Struct", own.struct),
+        ("typing.NamedTuple", own.named_tuple),
+        ("typing.TypedDict", own.typed_dict),
+        ("typing_extensions.TypedDict", own.typed_dict),
+        ("typing.Protocol", _nothing),
+        ("typing.Generic", _nothing),
+        ("typing_extensions.Protocol", _nothing),
+    ):
+        machine.library[path] = Marker(path)
+        machine.kinds[path] = maker
+
+
+def _add_functions(machine: Machine, own: Records) -> None:
+    """Add what is called on records, their fields, and objects of any class."""
+    add = machine.library
+    runs: dict[str, Callable[..., Any]] = {
         "dataclasses.dataclass": own.dataclass,
         "dataclasses.field": own.field,
         "dataclasses.fields": own.fields,
@@ -58,26 +77,14 @@ def install(machine: Machine) -> None:
         "builtins.object.__hash__": lambda held: unknown_of(need="hash()"),
         "builtins.object.__repr__": lambda held: unknown_of(need="repr()"),
         "builtins.object.__str__": lambda held: unknown_of(need="str()"),
-    }.items():
-        add[path] = Native(path.rsplit(".", 1)[1], cast(Any, run), machine)
+    }
+    add |= natives(machine, runs)
     add["builtins.object.__getattr__"] = add["builtins.object.__getattribute__"]
     add["dataclasses.MISSING"] = dataclasses.MISSING
     add["msgspec.NODEFAULT"] = dataclasses.MISSING
     add["msgspec.UNSET"] = External("msgspec.UNSET")
     add["dataclasses.InitVar"] = External("dataclasses.InitVar")
     add["dataclasses.FrozenInstanceError"] = AttributeError
-    add["record.__init__"] = own.initialiser
-    for path, maker in (
-        ("msgspec.Struct", own.struct),
-        ("typing.NamedTuple", own.named_tuple),
-        ("typing.TypedDict", own.typed_dict),
-        ("typing_extensions.TypedDict", own.typed_dict),
-        ("typing.Protocol", _nothing),
-        ("typing.Generic", _nothing),
-        ("typing_extensions.Protocol", _nothing),
-    ):
-        add[path] = Marker(path)
-        machine.kinds[path] = maker
 
 
 def _nothing(cls: GuestClass, options: dict[str, Any]) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, parse
 
+from tools.interpreter.callables import natives
 from tools.interpreter.library.surroundings import read
 from tools.interpreter.operators import DTYPES
 from tools.interpreter.plain import Device
@@ -35,12 +36,24 @@ class NVMLError(Exception):
 def install(machine: Machine) -> None:
     """Add what devices and versions are asked."""
     add = machine.library
-    facts = machine.world.facts
+    add["contextlib.suppress"] = Native("suppress", lambda *kinds: _suppressing(machine, kinds), machine)
+    _add_versions(machine)
+    _add_types_of_torch(machine)
+    _add_devices(machine)
+    _add_patterns(machine)
+
+
+def _add_versions(machine: Machine) -> None:
+    add = machine.library
     add["packaging.version.Version"] = add["packaging.version.parse"] = Native(
         "Version", _version, machine, raw=False
     )
     add["packaging.version.InvalidVersion"] = InvalidVersion
     add["packaging.specifiers.SpecifierSet"] = Native("SpecifierSet", SpecifierSet, machine, raw=False)
+
+
+def _add_types_of_torch(machine: Machine) -> None:
+    add = machine.library
     deterministic = machine.environment.get("TORCHINDUCTOR_DETERMINISTIC")
     add["torch._inductor.config.deterministic"] = (
         deterministic if isinstance(deterministic, Unknown) else deterministic == "1"
@@ -51,8 +64,14 @@ def install(machine: Machine) -> None:
         if bits is not None or name == "bool":
             add[f"{path}.itemsize"] = max(1, int(bits[0]) // 8) if bits is not None else 1
             add[f"{path}.is_floating_point"] = name.startswith(("float", "bfloat"))
+
+
+def _add_devices(machine: Machine) -> None:
+    """Add what is asked of the machine's GPUs, processes and memory."""
+    add = machine.library
+    facts = machine.world.facts
     add["pynvml.NVMLError"] = NVMLError
-    for path, run in {
+    runs: dict[str, Callable[..., Any]] = {
         "logging.disable": lambda *a: None,
         "pynvml.nvmlDeviceGetMemoryInfo": lambda handle: _memory(facts.gpu_memory_mib),
         "pynvml.nvmlDeviceGetUUID": lambda handle: Unknown(("the GPU's UUID",)),
@@ -79,17 +98,21 @@ def install(machine: Machine) -> None:
         "threading.local": lambda: types.SimpleNamespace(),
         "threading.current_thread": lambda: External("threading.main_thread()"),
         "threading.main_thread": lambda: External("threading.main_thread()"),
-    }.items():
-        add[path] = Native(path.rsplit(".", 1)[1], cast(Any, run), machine)
-    for name in ("compile", "match", "fullmatch", "search", "sub", "split", "findall", "finditer", "escape"):
-        add[f"regex.{name}"] = Native(name, _alike(getattr(re, name)), machine, raw=False)
-    for name in ("IGNORECASE", "DOTALL", "MULTILINE", "VERBOSE", "I", "S", "M", "X", "Pattern", "Match"):
-        add[f"regex.{name}"] = getattr(re, name)
-    add["contextlib.suppress"] = Native("suppress", lambda *kinds: _suppressing(machine, kinds), machine)
+    }
+    add |= natives(machine, runs)
     for name, least in _LEAST.items():
         run = lambda have, least=least: have >= least  # noqa: E731
         for module in ("_C", "_C_stable_libtorch", "_moe_C"):
             add[f"torch.ops.{module}.{name}"] = Native(name, run, machine, raw=False)
+
+
+def _add_patterns(machine: Machine) -> None:
+    """Add ``regex`` by ``re``, which reads most of its patterns."""
+    add = machine.library
+    for name in ("compile", "match", "fullmatch", "search", "sub", "split", "findall", "finditer", "escape"):
+        add[f"regex.{name}"] = Native(name, _alike(getattr(re, name)), machine, raw=False)
+    for name in ("IGNORECASE", "DOTALL", "MULTILINE", "VERBOSE", "I", "S", "M", "X", "Pattern", "Match"):
+        add[f"regex.{name}"] = getattr(re, name)
 
 
 def _pool(machine: Machine) -> Instance:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import inspect
 import types
-from typing import TYPE_CHECKING, Any, Final, cast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
+from tools.interpreter.callables import natives
 from tools.interpreter.operators import natively
 from tools.interpreter.values import (
     MISSING,
@@ -85,7 +87,7 @@ _MODULE: Final = (
 def install(machine: Machine) -> None:
     """Add what is asked of functions and classes."""
     add = machine.library
-    for path, run in {
+    runs: dict[str, Callable[..., Any]] = {
         "inspect.signature": lambda held, **k: signature(machine, held),
         "inspect.isclass": lambda held: (
             unknown_of(held) if isinstance(held, Unknown) else isinstance(held, (type, GuestClass))
@@ -120,8 +122,8 @@ def install(machine: Machine) -> None:
         "sys.stdout.isatty": lambda: Unknown(("whether there is a terminal",)),
         "threading.Lock": lambda: _quiet(machine, "Lock"),
         "threading.RLock": lambda: _quiet(machine, "Lock"),
-    }.items():
-        add[path] = Native(path.rsplit(".", 1)[1], cast(Any, run), machine)
+    }
+    add |= natives(machine, runs)
     for name in _KINDS:
         add[f"inspect.Parameter.{name}"] = getattr(inspect.Parameter, name)
     for path in ("torch.nn.Module", "torch.nn.modules.module.Module"):

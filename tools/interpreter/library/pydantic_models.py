@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, cast
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
+from tools.interpreter.callables import natives
 from tools.interpreter.library.pydantic_objects import (
     ArgsKwargs,
     Model,
@@ -49,7 +50,7 @@ def install(machine: Machine) -> None:
     """Add ``pydantic``."""
     add = machine.library
     own = Pydantic(machine)
-    for path, run in {
+    runs: dict[str, Callable[..., Any]] = {
         "pydantic.dataclasses.dataclass": own.dataclass,
         "pydantic.Field": own.field,
         "pydantic.fields.Field": own.field,
@@ -64,8 +65,8 @@ def install(machine: Machine) -> None:
         "pydantic.BaseModel.model_validate_json": lambda cls, text, *a, **k: own.of_json(cls, text),
         "pydantic.BaseModel.parse_raw": lambda cls, text, *a, **k: own.of_json(cls, text),
         "pydantic.BaseModel.model_copy": own.copied,
-    }.items():
-        add[path] = Native(path.rsplit(".", 1)[1], cast(Any, run), machine)
+    }
+    add |= natives(machine, runs)
     add["pydantic.ConfigDict"] = dict
     add["pydantic.fields.FieldInfo"] = FieldInfo
     add["pydantic.SkipValidation"] = add["pydantic.functional_validators.SkipValidation"] = SkipValidation

@@ -24,10 +24,12 @@ import textwrap
 import types
 import typing
 import urllib.parse
-from typing import TYPE_CHECKING, Any, Final, cast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
 import typing_extensions
 
+from tools.interpreter.callables import natives
 from tools.interpreter.classes import Auto
 from tools.interpreter.operators import natively
 from tools.interpreter.values import (
@@ -106,6 +108,12 @@ def install(machine: Machine) -> None:
     """Add the standard library."""
     add = machine.library
     add["resolve"] = lambda path: _resolved(path, add)
+    _add_values(add)
+    _add_functions(machine)
+
+
+def _add_values(add: dict[str, Any]) -> None:
+    """Add what is used as it is: operators, types, constants, errors."""
     for name in _OPERATORS:
         add[f"operator.{name}"] = getattr(operator, name)
     for name in _TYPES:
@@ -113,8 +121,25 @@ def install(machine: Machine) -> None:
     for path in ("Path", "PurePath", "PosixPath", "PurePosixPath"):
         add[f"pathlib.{path}"] = pathlib.PurePosixPath
     add["os.PathLike"] = pathlib.PurePosixPath
+    for name in ("Enum", "IntEnum", "StrEnum", "Flag", "IntFlag"):
+        add[f"enum.{name}"] = getattr(enum, name)
+    add["typing.TYPE_CHECKING"] = False
+    add["json.JSONDecodeError"] = json.JSONDecodeError
+    add["json.decoder.JSONDecodeError"] = json.JSONDecodeError
+    add["orjson.JSONDecodeError"] = json.JSONDecodeError
+    add["abc.ABC"] = object
+    add["types.CodeType"] = External("types.CodeType")
+    for name in ("CERT_NONE", "CERT_OPTIONAL", "CERT_REQUIRED"):
+        add[f"ssl.{name}"] = getattr(ssl, name)
+    add["sys.maxsize"] = 2**63 - 1
+    add["__future__.annotations"] = None
+
+
+def _add_functions(machine: Machine) -> None:
+    """Add what is called with the source's values, or decorates its functions."""
+    add = machine.library
     own = Standard(machine)
-    for path, run in {
+    runs: dict[str, Callable[..., Any]] = {
         "functools.lru_cache": own.cached,
         "functools.cache": own.cached,
         "functools.wraps": lambda *a, **k: Native("wraps", lambda f: f, machine),
@@ -141,28 +166,17 @@ def install(machine: Machine) -> None:
         "typing.NewType": lambda name, kind: Native(name, lambda value: value, machine),
         "typing.is_typeddict": lambda cls: getattr(cls, "kind", "") == "typed dict",
         "collections.namedtuple": own.named_tuple,
-    }.items():
-        add[path] = Native(path.rsplit(".", 1)[1], cast(Any, run), machine)
+    }
+    made = natives(machine, runs)
+    add.update(made)
+    for path, native in made.items():
         if path.startswith("typing."):
-            add[path.replace("typing.", "typing_extensions.", 1)] = add[path]
-    for name in ("Enum", "IntEnum", "StrEnum", "Flag", "IntFlag"):
-        add[f"enum.{name}"] = getattr(enum, name)
-    for name in ("TYPE_CHECKING",):
-        add[f"typing.{name}"] = False
+            add[path.replace("typing.", "typing_extensions.", 1)] = native
     for name in ("dataclass_transform", "deprecated"):
         add[f"typing_extensions.{name}"] = Native(
             name, lambda *a, **k: Native("plain", lambda f: f, machine), machine
         )
         add[f"typing.{name}"] = add[f"typing_extensions.{name}"]
-    add["json.JSONDecodeError"] = json.JSONDecodeError
-    add["json.decoder.JSONDecodeError"] = json.JSONDecodeError
-    add["orjson.JSONDecodeError"] = json.JSONDecodeError
-    add["abc.ABC"] = object
-    add["types.CodeType"] = External("types.CodeType")
-    for name in ("CERT_NONE", "CERT_OPTIONAL", "CERT_REQUIRED"):
-        add[f"ssl.{name}"] = getattr(ssl, name)
-    add["sys.maxsize"] = 2**63 - 1
-    add["__future__.annotations"] = None
     add["importlib.import_module"] = Native("import_module", own.imported, machine)
 
 

@@ -8,8 +8,10 @@ import os.path
 import posixpath
 import sys
 import types
-from typing import TYPE_CHECKING, Any, Final, cast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
+from tools.interpreter.callables import natives
 from tools.interpreter.library.folders import paths_like
 from tools.interpreter.operators import natively
 from tools.interpreter.values import MISSING, External, GuestRaise, Native, Undecided, Unknown, unknown_of
@@ -185,7 +187,7 @@ def install(machine: Machine) -> None:
     add["sys.byteorder"] = sys.byteorder
     for name in _PATHS:
         add[f"os.path.{name}"] = Native(name, getattr(posixpath, name), machine, raw=False)
-    for path, run in {
+    runs: dict[str, Callable[..., Any]] = {
         "os.getenv": lambda name, default=None: environment.get(name, default),
         "os.environ.get": environment.get,
         "os.path.exists": lambda path: exists(machine, path),
@@ -211,8 +213,8 @@ def install(machine: Machine) -> None:
         "subprocess.check_output": lambda *a, **k: _command(machine, *a, **k),
         "platform.system": lambda: "Linux",
         "platform.machine": lambda: Unknown(("the CPU's architecture",)),
-    }.items():
-        add[path] = Native(path.rsplit(".", 1)[1], cast(Any, run), machine)
+    }
+    add |= natives(machine, runs)
     for name in ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL", "NOTSET"):
         add[f"logging.{name}"] = getattr(logging, name)
     add["os.path"] = External("os.path")
