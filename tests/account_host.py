@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
+import pytest
+
+from evals.loopback_sshd import free_port
 from tests import nspawn_host
-from tests.nspawn_host import SystemdHost
+from tests.nspawn_host import NoNspawn, SystemdHost
+from tests.service_scenarios import answers
+from tools import lease, service, transaction
 from tools.account_setup import Account, script
-from tools.contract import Host, Result
+from tools.contract import Host, Result, ToolError
 
 _JSON = Path(json.__file__).parent
 PYTHON = {
@@ -18,6 +25,12 @@ PYTHON = {
     f"/usr/lib/python3.11/json/{path.name}": path.read_text()
     for path in _JSON.glob("*.py")
 }
+NAMES = ("kept", "flag", "death", "old", "other")
+ALLOWED = [f"{name}.service" for name in NAMES if name != "other"]
+PORTS = {name: free_port() for name in NAMES}
+SETTINGS = ("--start-s", "COLOUR", "Nice", "LimitNOFILE")
+LIMIT_S = 20.0
+SVC = transaction.HELPER
 UNIT = """[Unit]
 Description=Small engine {name}
 StartLimitIntervalSec=20
@@ -65,3 +78,49 @@ async def set_up(machine: SystemdHost, wanted: Account) -> Result:
 def said(result: Result) -> str:
     """Return what a command printed, errors included."""
     return (result.stdout.data + result.stderr.data).decode(errors="replace")
+
+
+@contextlib.contextmanager
+def with_account(folder: Path) -> Iterator[SystemdHost]:
+    """Boot a host with small engines and its account set up; skip the test where none can be booted."""
+    units = {f"{name}.service": UNIT.format(name=name, port=PORTS[name]) for name in NAMES}
+    try:
+        with nspawn_host.booted(folder, units, files()) as up:
+            wanted = account(up, ALLOWED, SETTINGS, [*PORTS.values()])
+            done = asyncio.run(set_up(up, wanted))
+            assert done.ok, said(done)
+            assert "done: leadline may call /usr/local/sbin/leadline-svc and nothing else" in said(done)
+            yield up
+    except NoNspawn as problem:
+        pytest.skip(f"no systemd host: {problem}")
+
+
+@contextlib.asynccontextmanager
+async def answering(machine: SystemdHost) -> AsyncIterator[Host]:
+    """Connect as the account once every engine answers."""
+    async with linked(machine) as link:
+        for _ in range(100):
+            if all([await answers(link, port) for port in PORTS.values()]):
+                break
+            await asyncio.sleep(0.2)
+        yield link
+
+
+async def svc(host: Host, *words: str, stdin: bytes | None = None) -> Result:
+    """Call the helper as the account does."""
+    return await host.exec(["sudo", "-n", SVC, *words], stdin=stdin)
+
+
+async def pid_of(host: Host, name: str) -> str:
+    """Return the process of an engine."""
+    result = await host.exec(["systemctl", "show", "-p", "MainPID", "--value", f"{name}.service"])
+    return result.stdout.data.decode().strip()
+
+
+async def refused(host: Host, plan: service.ChangePlan) -> str:
+    """Return why a plan is refused on the host."""
+    with pytest.raises(ToolError) as caught:
+        await service.apply(host, plan, plan.digest(), lambda line: None)
+    with contextlib.suppress(ToolError):  # an account that may not begin holds no lease
+        await lease.give_back(host, plan)
+    return str(caught.value)
