@@ -6,6 +6,7 @@ import base64
 import json
 import random
 import string
+from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import quote
 
@@ -14,6 +15,13 @@ LOWER = string.ascii_lowercase + string.digits
 HEX = "0123456789abcdef"
 OWN = "0wn-t3st-K3y/0f+us~x7q&9Zr"
 """Stands for a secret of the settings, such as the key of the model's endpoint."""
+
+
+Word = Callable[[str, int], str]
+"""Makes a text of so many of some letters."""
+
+Row = tuple[str, str, str]
+"""What kind of secret, how it is written with ``{}`` in its place, and the secret."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +54,18 @@ class Made:
 def canaries(seed: int = 7) -> list[Canary]:
     """Return the fifty."""
     made = Made(seed)
-    word = made.of
-    named = [
+    rows = [*_in_files(made.of), *_in_launches(made.of), *_of_protocols(made.of), *_known_by_shape(made.of)]
+    return [
+        *(made.one(*row) for row in rows),
+        _kubernetes(made),
+        _private_key(made),
+        *_own(),
+    ]
+
+
+def _in_files(word: Word) -> list[Row]:
+    """Return secrets that a name beside them gives away, in settings files and variables."""
+    return [
         ("environment", "HF_TOKEN={}", word(ALNUM, 16)),
         ("exported", 'export OPENAI_API_KEY="{}"', word(ALNUM, 20)),
         ("json", '{"api_key": "{}", "x": 1}', word(ALNUM, 18)),
@@ -59,6 +77,12 @@ def canaries(seed: int = 7) -> list[Canary]:
         ("json list", '["vllm", "--api-key",\n "{}"]', word(ALNUM, 12)),
         ("yaml block", "client_secret: |\n  {}\nnext: 1", word(ALNUM, 24)),
         ("yaml list of keys", "api_keys:\n  - {}\nnext: 1", word(ALNUM, 24)),
+    ]
+
+
+def _in_launches(word: Word) -> list[Row]:
+    """Return secrets on launch lines, in logs of them, and in units."""
+    return [
         ("flag", "serve --api-key {} --port 1", word(ALNUM, 12)),
         ("flag with =", "serve --api-key={} --port 1", word(ALNUM, 12)),
         ("flag, quoted", "serve --api-key '{}' --port 1", word(ALNUM, 12)),
@@ -69,6 +93,12 @@ def canaries(seed: int = 7) -> list[Canary]:
         ("command line with NUL", "serve\0--api-key\0{}\0--port\0001\0", word(ALNUM, 12)),
         ("environment with NUL", "A=1\0DB_PASSWORD={}\0B=2\0", word(ALNUM, 14)),
         ("unit", 'Environment="NCCL_DEBUG=INFO" "API_KEY={}"', word(ALNUM, 14)),
+    ]
+
+
+def _of_protocols(word: Word) -> list[Row]:
+    """Return secrets in headers, addresses, and what programs ask a person for."""
+    return [
         ("bearer", "curl -H 'Authorization: Bearer {}' http://h/", word(ALNUM, 24)),
         ("basic", "Authorization: Basic {}", base64.b64encode(word(ALNUM, 21).encode()).decode()),
         ("cookie", "Cookie: session={}; theme=dark", word(ALNUM, 26)),
@@ -87,6 +117,12 @@ def canaries(seed: int = 7) -> list[Canary]:
         ("mysql", "mysql -u root -p{} main", word(ALNUM, 12)),
         ("curl user", "curl -s -u bot:{} http://h/", word(ALNUM, 12)),
         ("shadow", "root:{}:19000:0:99999:7:::", "$6$" + word(ALNUM, 8) + "$" + word(ALNUM, 86)),
+    ]
+
+
+def _known_by_shape(word: Word) -> list[Row]:
+    """Return keys that a service gives a shape of its own."""
+    return [
         ("openai", "key sk-proj-{} used", word(ALNUM, 40)),
         ("hugging face", "using hf_{}, ok", word(ALNUM, 34)),
         ("github", "remote: ghp_{} rejected", word(ALNUM, 36)),
@@ -98,12 +134,6 @@ def canaries(seed: int = 7) -> list[Canary]:
         ("digital ocean", "(dop_v1_{})", word(HEX, 64)),
         ("by a rule's service", "okta_setting: {},", "00" + word(ALNUM, 40)),
         ("jwt", "eyJhbGciOiJIUzI1NiJ9.{}.c2lnbmF0dXJl", "eyJ" + word(ALNUM, 40)),
-    ]
-    return [
-        *(made.one(*row) for row in named),
-        _kubernetes(made),
-        _private_key(made),
-        *_own(),
     ]
 
 
