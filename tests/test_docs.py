@@ -43,6 +43,9 @@ SLOW = {
     "leadline eval --compare ID ID": "test_eval_run.py::test_two_runs_are_compared_on_what_they_share",
     "leadline eval score replay --gate": "test_eval_run.py::test_the_gate_has_an_exit_code_of_its_own",
     "leadline eval --save-baseline": "test_eval_run.py::test_a_drop_against_the_baseline_fails",
+    "leadline eval solve --case NAME --save-baseline": (
+        "test_eval_gate.py::test_storing_a_part_keeps_the_rows_of_the_rest"
+    ),
     "leadline sessions list": "test_docs.py::test_a_command_in_the_documents_runs",
     "leadline case new --from ID --name slow-after-upgrade": (
         "test_case_new_labs.py::test_a_real_host_becomes_a_scenario_on_which_the_same_evidence_is_found"
