@@ -139,6 +139,27 @@ class Story:
 
     def conclude(self) -> None:
         word = self.word
+        args = {
+            "outcome": "diagnosed",
+            "summary": f"summary {word}",
+            "causes": ["H1"],
+            "claims": self._claims(),
+            "changes": ["C1"],
+            "ruled_out": [{"hypothesis": "H2", "because": f"because {word}"}],
+            "inherent": [f"inherent {word}"],
+            "next_step": f"next {word}\n\nand {word}",
+        }
+        conclusion = ConcludeArgs.model_validate(args).conclusion()
+        self.ledger.may_conclude(conclusion)
+        checks = check(conclusion, self.ledger.artifacts, self.store, self.ledger.calls, self.ledger)
+        wrong = problems(conclusion, checks, self.ledger)
+        self.feed(ConclusionChecked(conclusion=conclusion, checks=checks, accepted=True, problems=wrong))
+        self.feed(BudgetUsed(turns=3, tokens=10, cost_usd=0.5, wall_s=2.5))
+        self.feed(Ended(outcome="diagnosed", summary=conclusion.summary))
+
+    def _claims(self) -> list[dict[str, Any]]:
+        """Return a claim of each kind, one of which is false."""
+        word = self.word
         guard = {
             "type": "guard",
             "says": f"guard {word}",
@@ -155,7 +176,7 @@ class Story:
             "cite": cite("t1.1", "--disable-cuda-graph"),
         }
         number = {"cite": cite("t4.1", '"output_throughput": 24.4'), "pattern": r"(\d+\.\d)"}
-        claims = [
+        return [
             setting,
             setting
             | {
@@ -176,23 +197,6 @@ class Story:
             {"type": "log_event", "says": f"false {word}", "cite": cite("t3.1", f"nowhere {word}")},
             {"type": "opinion", "says": f"opinion {word}"},
         ]
-        args = {
-            "outcome": "diagnosed",
-            "summary": f"summary {word}",
-            "causes": ["H1"],
-            "claims": claims,
-            "changes": ["C1"],
-            "ruled_out": [{"hypothesis": "H2", "because": f"because {word}"}],
-            "inherent": [f"inherent {word}"],
-            "next_step": f"next {word}\n\nand {word}",
-        }
-        conclusion = ConcludeArgs.model_validate(args).conclusion()
-        self.ledger.may_conclude(conclusion)
-        checks = check(conclusion, self.ledger.artifacts, self.store, self.ledger.calls, self.ledger)
-        wrong = problems(conclusion, checks, self.ledger)
-        self.feed(ConclusionChecked(conclusion=conclusion, checks=checks, accepted=True, problems=wrong))
-        self.feed(BudgetUsed(turns=3, tokens=10, cost_usd=0.5, wall_s=2.5))
-        self.feed(Ended(outcome="diagnosed", summary=conclusion.summary))
 
 
 def whole(root: Path, word: str = "plain", scenario: str | None = None) -> Story:

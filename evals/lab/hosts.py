@@ -19,6 +19,7 @@ from evals.lab.sandbox import Process, SandboxError
 
 if TYPE_CHECKING:
     from agent.config import Settings
+    from evals.lab.layout import Interpreter
     from evals.lab.scenario import Scenario
     from tools.host import HostTarget
 
@@ -228,37 +229,23 @@ def _start(
 ) -> Lab:
     from compileall import compile_dir
 
-    from evals.lab import history, layout, layout_host
+    from evals.lab import layout
 
     compile_dir(Path(__file__).parent, maxlevels=1, quiet=2)  # inside the sandbox it is read-only
     python = layout.Interpreter()
     root = folder / "host"
     cache = settings.cache_dir / "lab-settings"
     cache.mkdir(parents=True, exist_ok=True)
-    layout.write(scenario, root, python)
-    package_dir = layout.package_dir(scenario, python)
-    if scenario.engine is not None:
-        places = {"state_file": layout.STATE_FILE, "settings_cache": layout.SETTINGS_CACHE}
-        facts = scenario.facts(package_dir=package_dir, **places)
-        (root / "engine-facts.json").write_text(json.dumps(facts))
+    package_dir = _lay_out(scenario, root, python)
     now = time.time()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
         host_key, authorized = _keys(folder, port)
         config = {
-            "hostname": scenario.hostname,
-            "boots": history.boots(scenario),
-            "history": history.entries(scenario, package_dir, now),
+            **_description(scenario, package_dir, now),
             "host_key": host_key,
             "authorized_key": authorized,
-            "enabled": [name for name, unit in scenario.units.items() if unit.enabled],
-            "edited": {name: unit.edited for name, unit in scenario.units.items() if unit.edited},
-            "disks": layout_host.disk_files(scenario.host),
-            "ready": scenario.ready.model_dump() if scenario.ready else None,
             "idle_s": idle_s,
-            "hardware": layout.hardware(scenario),
-            "state_file": layout.STATE_FILE,
-            "described": layout.described(scenario, package_dir),
         }
         progress(f"sandbox {folder.name}")
         started = sandbox.start(
@@ -276,6 +263,37 @@ def _start(
         lab.init.kill()
         raise
     return lab
+
+
+def _lay_out(scenario: Scenario, root: Path, python: Interpreter) -> str:
+    """Write the host's files; return where the engine's package lies on it."""
+    from evals.lab import layout
+
+    layout.write(scenario, root, python)
+    package_dir = layout.package_dir(scenario, python)
+    if scenario.engine is not None:
+        places = {"state_file": layout.STATE_FILE, "settings_cache": layout.SETTINGS_CACHE}
+        facts = scenario.facts(package_dir=package_dir, **places)
+        (root / "engine-facts.json").write_text(json.dumps(facts))
+    return package_dir
+
+
+def _description(scenario: Scenario, package_dir: str, now: float) -> dict[str, Any]:
+    """Return what the programs inside are told of the host that they make up."""
+    from evals.lab import history, layout, layout_host
+
+    return {
+        "hostname": scenario.hostname,
+        "boots": history.boots(scenario),
+        "history": history.entries(scenario, package_dir, now),
+        "enabled": [name for name, unit in scenario.units.items() if unit.enabled],
+        "edited": {name: unit.edited for name, unit in scenario.units.items() if unit.edited},
+        "disks": layout_host.disk_files(scenario.host),
+        "ready": scenario.ready.model_dump() if scenario.ready else None,
+        "hardware": layout.hardware(scenario),
+        "state_file": layout.STATE_FILE,
+        "described": layout.described(scenario, package_dir),
+    }
 
 
 def _await(started: sandbox.Started, progress: Progress, timeout_s: float) -> None:
