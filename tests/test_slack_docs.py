@@ -68,6 +68,7 @@ def test_the_unit_is_one_that_systemd_takes(tmp_path: Path) -> None:
         "StateDirectory=leadline",
         "LoadCredential=SLACK_BOT_TOKEN:",
         "UMask=0077",
+        "RestartPreventExitStatus=2",
     ):
         assert line in text
     assert f"{UNIT.name}" in PAGE and "Restart=on-failure" in text
@@ -107,7 +108,7 @@ async def test_the_picture_is_renewed_on_purpose(request: pytest.FixtureRequest,
         lab_command(tmp_path, "down", up["id"])
     assert beyond_the_edge(html, 760, tmp_path) == []
     (tmp_path / "thread.html").write_text(html, encoding="utf-8")
-    screenshot(tmp_path / "thread.html", PICTURE, (800, 2640), scale=1.25)
+    screenshot(tmp_path / "thread.html", PICTURE, (800, 2500), scale=1.25)
 
 
 def lab_command(state: Path, *words: str) -> str:

@@ -20,6 +20,7 @@ async def refuse(desk: Desk, spoken: Spoken, person: Person, why: str) -> None:
     by = f"start or steer an investigation, by {person.label()} ({':'.join(person.key)})"
     audit = audit_of(desk.settings)
     audit.record("call_refused", what=printable(by), outcome="refused", detail=printable(why))
+    _log.info("refused to %s (channel %s): %s", person.label(), spoken.place.channel, why)
     if not desk.store.first(f"refused:{spoken.place.channel}:{spoken.place.ts}:{person.user}"):
         return
     text = escaped(desk.door.clean.line(f"Sorry, I cannot do that for you: {why}."))

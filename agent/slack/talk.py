@@ -163,6 +163,8 @@ class Talk:
             if self.kept.thread is None:
                 self.kept = replace(self.kept, thread=session.thread, hosts=tuple(found.hosts))
             self._desk.store.began(self._place, session.thread, tuple(found.hosts))
+            who, channel = self.kept.requester.label(), self._place.channel
+            _log.info("%s works on %s for %s in %s", session.thread, ", ".join(found.hosts), who, channel)
             for text in self._early:
                 session.steer(text)
             self.session = session
@@ -269,6 +271,7 @@ class Talk:
     async def _leave(self, state: State) -> None:
         """Keep where the thread stands and say why it stopped, if it did."""
         self._desk.store.move(self._place, state)
+        _log.info("%s: %s", self.kept.thread or self._place.ts, state)
         for shown in self._desk.store.open_messages("approval"):
             if shown.place == self._place and state != "waiting":
                 await self.refresh(shown.ref)

@@ -39,6 +39,7 @@ class Telling:
         self._growing = growing
         self._stated: set[str] = set()
         self._looks: list[str] = []
+        self._looked_last = ""
         self.doing = ""
         """What is being done now, for whoever asks."""
 
@@ -66,7 +67,10 @@ class Telling:
         if self._looks:
             shown = [look if len(look) <= _LOOK_CHARS else f"{look[:_LOOK_CHARS]}…" for look in self._looks]
             more = f"; and {len(shown) - _LOOKS} more" if len(shown) > _LOOKS else ""
-            self._growing.line("Looking: " + "; ".join(shown[:_LOOKS]) + more)
+            line = "Looking: " + "; ".join(shown[:_LOOKS]) + more
+            if line != self._looked_last:
+                self._growing.line(line)
+            self._looked_last = line
             self._looks.clear()
 
     def _moved(self, event: HypothesisMoved) -> None:
