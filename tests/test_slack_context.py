@@ -73,6 +73,23 @@ async def test_what_another_bot_wrote_in_blocks_and_files_is_read_as_data(tmp_pa
     assert "U0CLEO: [files, not read: graph.png (image/png), log.txt (unknown)]" in inside
 
 
+async def test_a_file_beside_a_question_is_named(tmp_path: Path) -> None:
+    async with FakeSlack() as slack, bot(settings_for(tmp_path, slack), story()):
+        place, ts = slack.world.channels["C0OPS"], slack.world.ts()
+        event: Json = {
+            "type": "message",
+            "subtype": "file_share",
+            "user": "U0ADA",
+            "channel": place.id,
+            "ts": ts,
+        }
+        event |= {"text": f"{ME} what is this?", "files": [{"name": "top.png", "mimetype": "image/png"}]}
+        place.messages.append(event)
+        await slack.user("U0ADA").event(place, event)
+        await slack.message("C0OPS", action='"evidence"', thread=ts)
+    assert symptom(tmp_path).startswith("what is this?\n[files, not read: top.png (image/png)]")
+
+
 async def test_another_bots_mention_is_not_answered_and_neither_is_its_own(tmp_path: Path) -> None:
     async with FakeSlack() as slack, bot(settings_for(tmp_path, slack), story()) as running:
         place = slack.world.channels["C0OPS"]

@@ -6,11 +6,12 @@ import io
 from datetime import UTC, datetime
 from pathlib import Path
 
-from agent.events import Ended, Event, Judged
+from agent.answer_table import AnswerTable
+from agent.events import ConclusionChecked, Ended, Event, Judged
 from agent.slack.plot import before_after, has_plot
 from agent.slack.report import answer
 from agent.slack.text import Cleaner
-from agent.state import Comparison, LevelComparison
+from agent.state import Comparison, Conclusion, LevelComparison
 from tests.fake_slack import FakeSlack
 from tests.fake_slack_world import BOT_USER
 from tests.slack_parts import bot, settings_for, story
@@ -54,6 +55,16 @@ def test_the_answer_begins_with_what_was_gained() -> None:
     (told,) = answer(events, fixed, clean)
     assert told == "*fixed*: 24.0 -> 48.0 tok/s at 1 at once (x2.00)\nGraphs were off."
     assert answer(events[2:], fixed, clean) == ["*fixed*: Graphs were off."]
+
+
+def test_a_long_table_is_whole_in_every_message() -> None:
+    rows = [[f"gpu{number}", "sglang", "0.5.11", "yes & <more>"] for number in range(150)]
+    table = AnswerTable(head=["HOST", "PACKAGE", "VERSION", "BELOW"], rows=rows)
+    conclusion = Conclusion(outcome="answered", summary="All.", claims=[], table=table)
+    checked = ConclusionChecked(conclusion=conclusion, accepted=True, checks=[])
+    pieces = answer([checked], Ended(outcome="answered", summary="All."), Cleaner(lambda data: data))
+    assert len(pieces) > 2 and all(len(piece) <= 3000 and piece.count("```") % 2 == 0 for piece in pieces)
+    assert all(f"gpu{number} " in "\n".join(pieces) for number in range(150))
 
 
 async def test_hypotheses_quotes_and_files_are_behind_buttons_once_a_press(tmp_path: Path) -> None:

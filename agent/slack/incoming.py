@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from agent.slack.store import Place
-from agent.slack.written import words, written
+from agent.slack.written import files, words, written
 
 _HEARD: Final = frozenset({None, "file_share", "thread_broadcast"})
 """Subtypes of messages that people write; edits, joins and bots have others."""
@@ -106,7 +106,7 @@ def spoken(body: Mapping[str, Any], bot_user: str) -> Spoken | None:
         ts=ts,
         team=str(event.get("user_team") or event.get("team") or team),
         user=user,
-        text=words(text, bot_user),
+        text=_with_files(words(text, bot_user), event),
         delivery=str(body.get("event_id") or ""),
         direct=direct,
         mention=direct or called or event.get("type") == "app_mention",
@@ -198,6 +198,11 @@ def submitted(body: Mapping[str, Any]) -> tuple[Click, str] | None:
         trigger="",
     )
     return press, reason
+
+
+def _with_files(text: str, event: Mapping[str, Any]) -> str:
+    """Return what was said, and that files came with it: a file alone is no message."""
+    return "\n".join(part for part in (text, files(event)) if part) if text else ""
 
 
 def _object(text: Any) -> dict[str, str]:

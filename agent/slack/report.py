@@ -18,7 +18,7 @@ from agent.events import (
 )
 from agent.ledger import Ledger
 from agent.slack.door import Block
-from agent.slack.text import SECTION_CHARS, Cleaner, escaped, fenced, packed
+from agent.slack.text import SECTION_CHARS, Cleaner, escaped, fenced, packed, split
 from agent.state import Change, Conclusion
 from agent.surfaces.terminal import edit
 
@@ -31,6 +31,8 @@ DETAILS: Final = {
 """Buttons below an answer, by their action."""
 
 _QUOTE_CHARS: Final = 1200
+_TABLE_CHARS: Final = 2000
+"""Of a table in one block of code, which must not be cut in two once it is one."""
 
 HELP: Final = (
     "In this thread: `status`, `why`, `stop`, `go on`; anything else steers the investigation or asks on. "
@@ -60,7 +62,8 @@ def answer(events: Sequence[Event], ended: Ended, clean: Cleaner) -> list[str]:
     parts = [f"{first}\n{_prose(ended.summary, clean)}" if gained else first + _prose(ended.summary, clean)]
     if found is not None:
         if found.table is not None:
-            parts.append(fenced(clean.exact(found.table.text().rstrip())))
+            rows = split(clean.exact(found.table.text().rstrip()), _TABLE_CHARS)
+            parts += [fenced(piece) for piece in rows]
         ledger = ledger_of(events)
         named = [ledger.changes[name] for name in found.changes if name in ledger.changes]
         parts += [_change(change, clean) for change in named if change.status == "proposed"]
