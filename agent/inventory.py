@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from agent.config import Settings
 
 ALL = "all"
+LOCAL = "local"
 GROUP = "@"
 ROLE = "role:"
 _ROLES: tuple[HostRole, ...] = get_args(HostRole)
@@ -153,9 +154,11 @@ class Inventory:
 
     def _refuse_typo(self, word: str) -> None:
         """Refuse a bare word that is nearly a name of ours, and that SSH has no alias for."""
-        if not self.entries or not word.replace("-", "").replace("_", "").isalnum() or word == "local":
+        if not word.replace("-", "").replace("_", "").isalnum() or word == LOCAL:
             return
         near = difflib.get_close_matches(word, self.entries, cutoff=0.6)
+        if sorted(word) == sorted(LOCAL) or difflib.get_close_matches(word, [LOCAL], cutoff=0.85):
+            near.append(LOCAL)
         if near and word not in ssh_aliases(self.ssh_config):
             raise UsageError(
                 f"no host {word}{self._files()}; nearest: {', '.join(near)}",

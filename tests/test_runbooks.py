@@ -64,7 +64,7 @@ def test_they_are_found_beside_the_settings_of_site_and_person(
     assert capsys.readouterr().out.strip() == BODY.strip()
     show_runbook("slow-decode", "references/clocks.md")
     assert "\x1b" not in capsys.readouterr().out
-    with pytest.raises(UsageError, match="no runbook slow-decod; there are: slow-decode"):
+    with pytest.raises(UsageError, match="no runbook slow-decod; nearest: slow-decode"):
         show_runbook("slow-decod", None)
     list_runbooks(as_json=True)
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

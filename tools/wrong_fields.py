@@ -112,11 +112,19 @@ def bare(said: str) -> str:
     return said
 
 
-def nearest(given: str, known: Sequence[str]) -> tuple[str, ...]:
+def nearest(given: str, known: Sequence[str], *, most: int = 3, cutoff: float = 0.5) -> tuple[str, ...]:
     """Return the names that a mistyped one may stand for, the nearest first."""
     import difflib  # loaded only when something is wrong
 
-    return tuple(difflib.get_close_matches(given, known, n=3, cutoff=0.5))
+    return tuple(difflib.get_close_matches(given, known, n=most, cutoff=cutoff))
+
+
+def near_or_all(given: str, known: Sequence[str]) -> str:
+    """Return what to do about a name that there is not: take the nearest, else one of all."""
+    near = nearest(given, known)
+    if near:
+        return f"nearest: {', '.join(near)}"
+    return f"there are: {', '.join(known)}" if known else "there is none"
 
 
 def fields_at(model: type[BaseModel], place: Sequence[str | int]) -> list[str]:

@@ -15,7 +15,7 @@ from agent.errors import LeadlineError, UsageError
 from agent.surfaces.targets import Say, is_fresh, open_host, release, say
 from tools.artifacts import ArtifactStore
 from tools.contract import Args, Host, Tool, ToolContext, ToolError
-from tools.wrong_fields import first_wrong
+from tools.wrong_fields import first_wrong, near_or_all
 
 
 def context_of(host: Host, settings: Settings, progress: Say = say) -> ToolContext:
@@ -37,10 +37,10 @@ def call(host: str, name: str, arguments: str, *, allow_load: bool, send_rg: boo
     """Run the tool and print its view; a `ToolError` becomes one line and exit code 1."""
     from tools import registry
 
-    try:
-        tool = registry.load(name)
-    except ToolError as error:
-        raise UsageError(str(error)) from error
+    names = [known for known, _ in registry.TOOLS + registry.FOR_QUESTIONS]
+    if name not in names:
+        raise UsageError(f"no tool {name}", do=near_or_all(name, names))
+    tool = registry.load(name)
     try:
         args = parse_arguments(tool, arguments)
         view = asyncio.run(_call(host, tool, args, allow_load=allow_load, send_rg=send_rg))

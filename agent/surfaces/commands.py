@@ -5,8 +5,10 @@ The help text needs one line of each; to make them all, with their options, took
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import sys
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import typer
@@ -44,6 +46,16 @@ class OpenGroup(TyperGroup):
         super().__init__(**options)
         self.commands = dict.fromkeys(self.later)  # type: ignore[assignment]  # what a typing error is like
         self._listing = False
+
+    def make_context(self, *words: Any, **options: Any) -> Any:
+        """Read the words before a command; raise `UsageError` for those that make no sense."""
+        with _one_line():
+            return super().make_context(*words, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Read the words of a command and carry it out; raise `UsageError` for those that make no sense."""
+        with _one_line():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the built-in commands in their order, then the registered ones."""
@@ -86,6 +98,19 @@ class OpenGroup(TyperGroup):
         command = typer.main.get_command(registered)
         command.name = cmd_name
         return command
+
+
+@contextlib.contextmanager
+def _one_line() -> Iterator[None]:
+    """Turn what the library refuses into an error of ours; a help text in place of one stays as it is."""
+    try:
+        yield
+    except typer.TyperException as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            raise
+        from agent.surfaces import usage  # loaded only when something is wrong
+
+        raise usage.of(error) from None
 
 
 def _line(name: str, info: CommandInfo | TyperInfo) -> TyperCommand:

@@ -13,6 +13,7 @@ from agent import threads
 from agent.config import Settings, load_settings
 from agent.errors import UsageError
 from tools.display import printable
+from tools.wrong_fields import near_or_all
 
 if TYPE_CHECKING:
     from agent.casefile import CaseFile
@@ -139,5 +140,5 @@ def show_playbook(name: str) -> None:
 
     found = {path.stem: path for path in paths()}
     if name not in found:
-        raise UsageError(f"no playbook {name}", do=f"there are: {', '.join(found)}")
+        raise UsageError(f"no playbook {name}", do=near_or_all(name, list(found)))
     sys.stdout.write(found[name].read_text())

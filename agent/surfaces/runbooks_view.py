@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import sys
 
@@ -10,6 +9,7 @@ from agent.config import load_settings
 from agent.errors import UsageError
 from agent.runbooks import find, read
 from tools.display import printable
+from tools.wrong_fields import near_or_all
 
 
 def list_runbooks(*, as_json: bool) -> None:
@@ -33,6 +33,5 @@ def show_runbook(name: str, file: str | None) -> None:
     """Print one runbook, or a file of it."""
     books = find(load_settings()).books
     if name not in books:
-        near = difflib.get_close_matches(name, books, n=3) or list(books)
-        raise UsageError(f"no runbook {name}", do=f"there are: {', '.join(near) or 'none'}")
+        raise UsageError(f"no runbook {name}", do=near_or_all(name, list(books)))
     sys.stdout.write(printable(read(books[name], file)) + "\n")

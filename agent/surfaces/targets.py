@@ -18,6 +18,7 @@ from agent.inventory import Inventory
 from agent.surfaces import plugins
 from tools.contract import Host
 from tools.host import ConnectError, HostTarget, connect
+from tools.wrong_fields import nearest
 
 GROUP = "leadline.hosts"
 Say = Callable[[str], None]
@@ -78,7 +79,9 @@ async def resolve(name: str, settings: Settings, progress: Say) -> HostTarget:
     try:
         return HostTarget.parse(name)
     except ValueError as error:
-        raise UsageError(str(error)) from error
+        scheme, colon, rest = name.partition(":")
+        near = nearest(scheme, list(plugins.registered(GROUP))) if colon else ()
+        raise UsageError(str(error), do=f"nearest: {near[0]}:{rest}" if near else "") from error
 
 
 async def resolve_for_service(name: str, settings: Settings, progress: Say) -> HostTarget:
