@@ -2,12 +2,13 @@
 
 A statement is one hypothesis that the conclusion names as a cause. It names a true cause when one of the
 cause's patterns stands in it and none of those that must not, or when the run bases a change of one of the
-cause's settings on it. It is false when it names none, when it names a distractor, or when nothing backs it:
-status supported or confirmed, and a piece of evidence that is really there.
+cause's settings on it. It is false when it names none, when it names a distractor, when it names more than
+one statement can mean (`evals.matters`), or when nothing backs it: status supported or confirmed, and a piece
+of evidence that is really there.
 
-A statement that names several true causes counts for those alone that its own evidence speaks of (a pattern
-or a setting of the cause stands in what is cited), or that a change of their settings is based on; a list of
-words is no cause. Where that leaves none, the statement is false.
+It counts for those causes alone that its own evidence speaks of (a pattern or a setting of the cause stands
+in what is cited), or that a change of their settings is based on; one that names a single cause counts also
+when its evidence meets a proof of the case. Where that leaves none, the statement is false.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from dataclasses import dataclass, field
 from agent.state import Citation, Evidence, Hypothesis
 from evals.case import Case, Cause
 from evals.findings import Findings
+from evals.matters import is_list
 from evals.patterns import any_in
 from evals.settings_match import plain_setting, same_setting
 
@@ -42,12 +44,15 @@ class Judged:
         return right / count if count else 0.0
 
 
-def judge(case: Case, found: Findings, real: Real) -> Judged:
-    """Hold the asserted causes of a run against those of its case."""
+def judge(case: Case, found: Findings, real: Real, proves: Real) -> Judged:
+    """Hold the asserted causes of a run against those of its case.
+
+    ``real`` tells whether a citation is really there, ``proves`` whether it meets a proof of the case, too.
+    """
     judged = Judged()
     for name in dict.fromkeys(found.conclusion.causes if found.conclusion else ()):
         hypothesis = found.hypotheses.get(name)
-        causes = _named(case, found, hypothesis, real) if hypothesis else set()
+        causes = _named(case, found, hypothesis, real, proves) if hypothesis else set()
         if causes:
             judged.named |= causes
             judged.true += 1
@@ -56,17 +61,19 @@ def judge(case: Case, found: Findings, real: Real) -> Judged:
     return judged
 
 
-def _named(case: Case, found: Findings, hypothesis: Hypothesis, real: Real) -> set[str]:
+def _named(case: Case, found: Findings, hypothesis: Hypothesis, real: Real, proves: Real) -> set[str]:
     """Return the true causes that a hypothesis stands for; empty when it is not true."""
     if hypothesis.status not in _BACKED or names_distractor(case, hypothesis.statement):
+        return set()
+    if is_list(hypothesis.statement):
         return set()
     evidence = [proof for proof in found.matched(hypothesis) if real(proof.citation)]
     if not evidence:
         return set()
     changed = [change.setting for change in found.based_on(hypothesis.id)]
     causes = [one for one in case.causes if _says(one, hypothesis.statement) or _changes(one, changed)]
-    if len(causes) < 2:
-        return {cause.id for cause in causes}
+    if len(causes) == 1 and any(proves(proof.citation) for proof in evidence):
+        return {causes[0].id}
     return {cause.id for cause in causes if _changes(cause, changed) or _shown(cause, evidence)}
 
 

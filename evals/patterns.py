@@ -35,6 +35,12 @@ def found_in(pattern: str, text: str) -> bool:
     return _compiled(pattern, re.IGNORECASE).search(text) is not None
 
 
+def first_in(pattern: str, text: str) -> tuple[int, int] | None:
+    """Return where a pattern first stands in a text; None when it does not."""
+    found = _compiled(pattern, re.IGNORECASE).search(text)
+    return None if found is None else found.span()
+
+
 def any_in(patterns: Iterable[str], text: str) -> bool:
     """Tell whether one of the patterns stands in a text."""
     return any(found_in(pattern, text) for pattern in patterns)

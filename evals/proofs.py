@@ -87,6 +87,12 @@ class Proofs:
             self._real[key] = cited is not None and self._holds(cited)
         return self._real[key]
 
+    def proves(self, citation: Citation) -> bool:
+        """Tell whether a citation is real, and of the kind and from the place of a proof of the case."""
+        cited = self._origin(citation)
+        meets = cited is not None and any(self._meets(proof, cited) for proof in self._case.evidence)
+        return meets and self.real(citation)
+
     def proven(self) -> Proven:
         """Hold everything that counts as cited against the case's proofs."""
         cited = list(self._cited())

@@ -215,7 +215,7 @@ def look(case: Case, events: Sequence[Event], store: ArtifactStore, cache: Path 
     """Return what the scorers read."""
     found = fold(events)
     proofs = Proofs(case, found, store, cache or regions.default_cache())
-    return Run(case, found, proofs, proofs.proven(), causes.judge(case, found, proofs.real))
+    return Run(case, found, proofs, proofs.proven(), causes.judge(case, found, proofs.real, proofs.proves))
 
 
 def unsafe(case: Case, found: Findings) -> tuple[list[str], list[str]]:
