@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -16,7 +14,7 @@ from agent.config import Settings
 from agent.errors import TranscriptError, UsageError
 from agent.events import Event, Judged, Measured, ToolFinished
 from agent.models.replay import Recording
-from agent.transcript import parse_lines
+from agent.transcript import not_collecting, parse_lines
 from evals.case import Scorer
 from evals.nearest import hint
 from evals.packed import PackedStore
@@ -128,7 +126,7 @@ def load(name: str, folder: Path = FOLDER, cache_dir: Path | None = None) -> Rec
     """
     path = path_of(name, folder)
     store = store_of(folder, cache_dir)
-    with _not_collecting():
+    with not_collecting():
         events = list(parse_lines(rows(name, folder, cache_dir), path))
         check_artifacts(events, store, path)
         return Recording.of(events, store, path)
@@ -198,18 +196,6 @@ def dump_about(wanted: About) -> str:
 
     data: Mapping[str, Any] = wanted.model_dump(mode="json", exclude_defaults=True)
     return yaml.safe_dump(dict(data), sort_keys=False, allow_unicode=True, width=100)
-
-
-@contextmanager
-def _not_collecting() -> Iterator[None]:
-    """Keep the garbage collector away while many objects without cycles come to be."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
 
 
 @cache
