@@ -35,6 +35,18 @@ class NoServer(Exception):
     """Say why no OpenSSH server can be started here."""
 
 
+def loopback_target(root: Path, port: int, name: str = "loopback") -> HostTarget:
+    """Return how to reach a server on loopback with the keys that lie in a folder."""
+    return HostTarget(
+        name=name,
+        address="127.0.0.1",
+        port=port,
+        user=getpass.getuser(),
+        key_path=root / "client_key",
+        known_hosts=root / "known_hosts",
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class LoopbackServer:
     """Describe a running server: how to reach it, and what to look at."""
@@ -50,14 +62,7 @@ class LoopbackServer:
 
     def target(self, name: str = "loopback") -> HostTarget:
         """Return how to reach the server with the key it knows."""
-        return HostTarget(
-            name=name,
-            address="127.0.0.1",
-            port=self.port,
-            user=getpass.getuser(),
-            key_path=self.root / "client_key",
-            known_hosts=self.root / "known_hosts",
-        )
+        return loopback_target(self.root, self.port, name)
 
     def cut(self) -> None:
         """Kill the processes that serve connections; commands they started are left alone."""

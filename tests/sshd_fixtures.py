@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import getpass
 import os
 import secrets
 import signal
@@ -17,7 +16,7 @@ from typing import Literal, cast
 import asyncssh
 import pytest
 
-from evals.loopback_sshd import NoServer, free_port, loopback_sshd, write_keys
+from evals.loopback_sshd import NoServer, free_port, loopback_sshd, loopback_target, write_keys
 from tools.execution import CommandHost
 from tools.host import HostTarget, connect
 
@@ -54,14 +53,7 @@ class SshServer:
         self.settings = FileSettings(None, self.root / "absent_known_hosts")
 
     def target(self, name: str = "loopback") -> HostTarget:
-        return HostTarget(
-            name=name,
-            address="127.0.0.1",
-            port=self.port,
-            user=getpass.getuser(),
-            key_path=self.root / "client_key",
-            known_hosts=self.root / "known_hosts",
-        )
+        return loopback_target(self.root, self.port, name)
 
     def log(self) -> str:
         """Return what OpenSSH's server wrote; nothing for asyncssh's."""
