@@ -19,6 +19,7 @@ from typing import Any
 import asyncssh
 import pytest
 
+from tests.unit_texts import UNIT_TEXT
 from tools import facts, facts_parse, facts_view, launch_line
 from tools.artifacts import ArtifactStore
 from tools.contract import Capture, Host, Outcome, Result, ToolContext, ToolError, ToolSettings
@@ -32,21 +33,6 @@ GPU_CSV = """index, name, memory.total [MiB], power.draw [W], power.limit [W], u
 clocks.current.sm [MHz], pstate, temperature.gpu, driver_version
 0, NVIDIA RTX PRO 6000 Blackwell, 97887 MiB, 85.21 W, 600.00 W, 12 %, 2422 MHz, P0, 41, 580.82.07
 1, NVIDIA RTX PRO 6000 Blackwell, 97887 MiB, [N/A], 600.00 W, 11 %, 2422 MHz, P0, 40, 580.82.07
-"""
-UNIT_TEXT = """# /etc/systemd/system/sglang-test.service
-[Unit]
-Description=Test
-[Service]
-Environment="NCCL_DEBUG=INFO" HF_TOKEN=hf_thisvaluemustneverleavethehost "PRIVATE=two words"
-ExecStart=/opt/venv/bin/python -m sglang.launch_server \\
-  # why the next one is there
-  --pp-size 8 \\
-  --host "127.0.0.1" --json-model-override-args '{"a b": 1}'
-
-# /etc/systemd/system/sglang-test.service.d/10-graph.conf
-[Service]
-ExecStart=
-ExecStart=-/opt/venv/bin/python -m sglang.launch_server --pp-size=8 --x 1 --disable-radix-cache
 """
 
 
