@@ -1,11 +1,14 @@
 """Count the matters that one statement names, so that a list of everything is told from a cause.
 
 The causes of the cases that come with Leadline are what is known to go wrong. Many of them are one matter
-(CUDA graphs stay off for many reasons), so causes whose patterns find the same words count together.
+(CUDA graphs stay off for many reasons), so causes whose patterns find the same words count together. Patterns
+reach far, so a statement is also looked at piece by piece, cut at commas and at "or".
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from functools import lru_cache
 
 from agent.errors import LeadlineError
@@ -19,7 +22,7 @@ MOST = 3
 LONGEST = 600
 """Characters of a statement that still says one thing; the longest of any recording has 194."""
 
-_Spans = list[tuple[int, int]]
+_PIECES = re.compile(r"[,;:.]\s|\b(?:or|and|but|nor|plus|while)\b")
 
 
 def is_list(statement: str) -> bool:
@@ -29,24 +32,28 @@ def is_list(statement: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def named(statement: str) -> int:
-    """Return how many matters a statement names: known causes, those that share words of it once."""
-    matters: list[_Spans] = []
-    for spans in filter(None, (_spans(cause, statement) for cause in _known())):
-        shared = [matter for matter in matters if _overlap(matter, spans)]
-        matters = [matter for matter in matters if matter not in shared]
-        matters.append([*spans, *(span for matter in shared for span in matter)])
-    return len(matters)
+    """Return how many matters a statement names: known causes, those that stand in the same words once."""
+    known = [cause for cause in _known() if not any_in(cause.none, statement)]
+    pieces = _PIECES.split(statement)
+    words = [_words(cause, statement) for cause in known]
+    apart = [{place for place, piece in enumerate(pieces) if any_in(cause.any, piece)} for cause in known]
+    return max(_groups(words), _groups(apart))
 
 
-def _spans(cause: Cause, statement: str) -> _Spans:
-    """Return which words of a statement name a cause; none when it is denied."""
-    if any_in(cause.none, statement):
-        return []
-    return [span for pattern in cause.any if (span := first_in(pattern, statement)) is not None]
+def _words(cause: Cause, statement: str) -> set[int]:
+    """Return the places in a statement that the patterns of a cause find."""
+    spans = (first_in(pattern, statement) for pattern in cause.any)
+    return {place for span in spans if span is not None for place in range(*span)}
 
 
-def _overlap(left: _Spans, right: _Spans) -> bool:
-    return any(a[0] < b[1] and b[0] < a[1] for a in left for b in right)
+def _groups(sets: Iterable[set[int]]) -> int:
+    """Return how many are left when those that share something are taken together."""
+    groups: list[set[int]] = []
+    for one in filter(None, sets):
+        shared = [group for group in groups if group & one]
+        groups = [group for group in groups if not group & one]
+        groups.append(one.union(*shared))
+    return len(groups)
 
 
 @lru_cache(maxsize=1)

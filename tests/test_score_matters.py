@@ -18,8 +18,9 @@ from tests.score_parts import CASE, Made, case, looked
 DATA = Path(__file__).parent / "data"
 ALONE = case({"causes": CASE["causes"][:1], "distractors": []})
 SHORT = (
-    "A GPU was lost, or another job holds its memory, or the power brake is on, or P2P is disabled, or overlap "
-    "scheduling is disabled, or CUDA graphs are off, or the server runs more threads than it has processors."
+    "A GPU was lost, or another job holds its memory, or the power brake is on, or P2P is disabled, or "
+    "overlap scheduling is disabled, or CUDA graphs are off, or the server runs more threads "
+    "than it has processors."
 )
 
 
