@@ -8,7 +8,7 @@ from typing import Final
 _HOME: Final = r"(?:.*/)?"
 _ON_DEMAND: Final = r"(?:/(?:proc/[^/]+/(?:task/[^/]+/)?cwd/)?)?net/.*"
 _DENIED: Final[tuple[tuple[str, str], ...]] = (
-    (r"(?:.*/)?etc/(?:g?shadow-?|security/opasswd)", "holds password hashes"),
+    (r"(?:.*/)?(?:etc|var/backups)/(?:g?shadow(?:-|\.bak)?|security/opasswd)", "holds password hashes"),
     (_HOME + r"\.ssh(?:/(?!known_hosts|authorized_keys|config$|[^/]+\.pub$).*)?", "holds SSH keys"),
     (r"(?:.*/)?ssh_host_[a-z0-9_]+_key", "is the host's private key"),
     (r"(?:.*/)?etc/ssl/private(?:/.*)?", "holds private keys"),
@@ -26,10 +26,10 @@ _DENIED: Final[tuple[tuple[str, str], ...]] = (
         _HOME + r"[._](?:netrc|pgpass|my\.cnf|git-credentials|npmrc|pypirc|vault-token|boto|s3cfg)",
         "holds credentials",
     ),
-    (_HOME + r"\.docker/config\.json", "holds credentials"),
+    (_HOME + r"(?:\.docker/config|containers/auth)\.json", "holds credentials"),
     (_HOME + r"huggingface/(?:token|stored_tokens)", "holds a token"),
     (_HOME + r"\.huggingface(?:/.*)?", "holds a token"),
-    (_HOME + r"(?:kubeconfig[^/]*|[^/]*\.kubeconfig)", "holds credentials"),
+    (_HOME + r"(?:kubeconfig[^/]*|[^/]*\.kubeconfig|k[03]s\.yaml|rke2\.yaml)", "holds credentials"),
     (r"(?:.*/)?etc/kubernetes/(?:[^/]+\.conf|pki(?:/.*)?)", "holds credentials"),
     (r"(?:.*/)?run/(?:secrets|credentials)(?:/.*)?", "holds secrets"),
     (r"(?:.*/)?var/lib/(?:kubelet/pods|sss|private)(?:/.*)?", "holds secrets"),
@@ -37,11 +37,14 @@ _DENIED: Final[tuple[tuple[str, str], ...]] = (
     (r"(?:.*/)?proc/[^/]+/(?:task/[^/]+/)?(?:mem|auxv|map_files(?:/.*)?)", "is the memory of a process"),
     (r"(?:.*/)?proc/[^/]+/(?:task/[^/]+/)?fd(?:info)?/.*", "is a file that another process has open"),
     (
-        r"(?:.*/)?proc/(?:kcore|kmsg|kpage[^/]*|sysrq-trigger|keys|key-users|bus/.*)",
+        r"(?:.*/)?proc/(?:kcore|vmcore|kmsg|kpage[^/]*|sysrq-trigger|keys|key-users|bus/.*)",
         "is kernel memory or endless",
     ),
     (r"(?:.*/)?trace_pipe|/sys/kernel/(?:debug|tracing)(?:/.*)?", "is not a plain file"),
-    (_HOME + r"\.[a-z0-9_]*(?:_history|hsts?|viminfo)", "holds what somebody typed"),
+    (
+        _HOME + r"(?:\.[a-z0-9_]*(?:_history|hsts?|viminfo)|fish_history|\.z?history|\.histfile)",
+        "holds what somebody typed",
+    ),
     (r"(?:.*/)?etc/wireguard(?:/.*)?", "holds private keys"),
     (_ON_DEMAND, "may be mounted from another host by looking at it"),
     (r"/dev(?:/.*)?", "is a device"),
@@ -52,7 +55,8 @@ _OTHER_ROOT: Final = re.compile(r"^/proc/[^/]+/(?:task/[^/]+/)?root(?=/|$)")
 
 _TREES: Final = re.compile(
     r"/|/(?:root|home|home/[^/]+|etc|etc/(?:ssh|kubernetes)|proc|proc/[^/]+|proc/[^/]+/task(?:/[^/]+)?|proc/[^/]+/cwd"
-    r"|var|var/lib|var/lib/kubelet|run|var/run|sys|sys/kernel)",
+    r"|var|var/(?:lib|backups)|var/lib/kubelet|run|var/run|sys|sys/kernel|etc/rancher"
+    r"|(?:root|home/[^/]+)/\.(?:config|cache|local|local/share|docker))|.*/huggingface",
     re.I,
 )
 
