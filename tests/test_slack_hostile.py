@@ -20,6 +20,7 @@ from agent.roles import at_terminal
 from agent.slack.run import serving
 from tests.approval_parts import by, the_one
 from tests.fake_slack import FakeSlack
+from tests.fake_slack_faults import Fault
 from tests.fake_slack_world import BOT_USER
 from tests.scripted_parts import EVIDENCE, HYPOTHESIS, Move, call, conclusion, turn
 from tests.slack_parts import bot, buttons, settings_for, story, trial
@@ -93,6 +94,31 @@ async def test_an_approval_that_is_gone_is_asked_for_anew_and_its_old_buttons_di
             (note,) = await slack.whispers()
             assert "does not wait any more" in note["text"]
     assert the_one(tmp_path).state == "voided"
+
+
+async def test_a_question_that_was_posted_twice_loses_both_its_buttons(tmp_path: Path) -> None:
+    async with FakeSlack() as slack, bot(settings_for(tmp_path, slack, more=approving()), trial(tmp_path)):
+        slack.faults.add("chat.postMessage", Fault("cut_after"))  # and the library posts it again
+        said = await slack.user("U0ADA").says("C0OPS", f"{ME} decode is slow")
+        twice = await slack.until(lambda: asking(slack, said.ts) if len(asking(slack, said.ts)) > 1 else None)
+        await slack.user("U0BEN").clicks(twice[-1], "approve")
+        await slack.until(lambda: not asking(slack, said.ts) or None)
+        await slack.message("C0OPS", action='"plot"', thread=said.ts)
+    assert the_one(tmp_path).state == "used"
+
+
+async def test_an_approval_that_slack_does_not_take_is_told_with_where_to_decide(tmp_path: Path) -> None:
+    async with FakeSlack() as slack, bot(settings_for(tmp_path, slack, more=approving()), trial(tmp_path)):
+        slack.faults.errors("chat.postMessage", "invalid_blocks")
+        said = await slack.user("U0ADA").says("C0OPS", f"{ME} decode is slow")
+        told = await slack.message("C0OPS", containing="cannot show here", thread=said.ts)
+        assert f"leadline approvals show {the_one(tmp_path).id}" in told["text"]
+        assert "invalid_blocks" in told["text"]
+
+
+def asking(slack: FakeSlack, thread: str) -> list[dict[str, Any]]:
+    """Return the messages that have a button to approve."""
+    return [post for post in slack.posts("C0OPS", thread) if '"approve"' in json.dumps(post["blocks"])]
 
 
 async def test_a_model_that_makes_no_tool_call_is_told_as_such(tmp_path: Path) -> None:

@@ -67,6 +67,10 @@ def test_words_of_their_own() -> None:
         "go on",
         None,
     ]
+    assert {word(text) for text in ("please stop", "STOP it now!!", "stop, please.", "stop everything")} == {
+        "stop"
+    }
+    assert word("stop this router") is None and word("it") is None
 
 
 async def door_of(fake: FakeSlack, root: Path) -> Door:

@@ -60,7 +60,7 @@ async def ask(
     if store.open_messages("approval", ref=asked.record.id):
         return
     if again:
-        await _close_lost(door, place, asked.record.id)
+        await _close_lost(door, place, asked.record.id, "Asked again below.")
     diff = asked.plan.diff
     exact = shown_exactly(asked, door.clean)
     long = len(fenced(diff)) > SECTION_CHARS
@@ -72,8 +72,8 @@ async def ask(
     store.show(place, ts, "approval", asked.record.id)
 
 
-async def _close_lost(door: Door, place: Place, approval: str) -> None:
-    """Take the buttons away of a question that nobody knows of any more."""
+async def _close_lost(door: Door, place: Place, approval: str, text: str) -> None:
+    """Take the buttons away of a question that nobody knows of: its post was answered too late, or twice."""
     try:
         found = await messages_of(door, place)
     except SlackRefused as error:
@@ -82,9 +82,7 @@ async def _close_lost(door: Door, place: Place, approval: str) -> None:
     for one in found:
         if one.get("bot_id") and approval in json.dumps(one.get("blocks") or []):
             with suppress(SlackRefused):  # another's message, which is not ours to change
-                await door.change(
-                    place, str(one["ts"]), "Asked again below.", [section("Asked again below.")]
-                )
+                await door.change(place, str(one["ts"]), text, [section(text)])
 
 
 async def close(door: Door, store: SlackStore, settings: Settings, approval: str) -> None:
@@ -108,6 +106,7 @@ async def close(door: Door, store: SlackStore, settings: Settings, approval: str
                 raise
             # The message is gone, or the channel: there is nothing left to press.
         store.shut(one.place.channel, one.ts)
+    await _close_lost(door, shown[0].place, approval, text)
 
 
 def outcome(record: ApprovalRecord, now: datetime) -> str:

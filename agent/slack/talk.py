@@ -241,7 +241,9 @@ class Talk:
                 desk.door, desk.store, desk.settings, self._place, shown, again=self.recovered
             )
         except SlackRefused as error:
-            _log.warning("%s; decide with `leadline approvals show %s`", error, approval)
+            why = f"{shown.title} waits for an approval that I cannot show here ({error})"
+            told = f"{why}. At a terminal of the machine that runs me: `leadline approvals show {approval}`"
+            await self.tell(escaped(desk.door.clean.line(told, 900)))
         while self._stopped_by is None and not self._draining and not self._again:
             left = (record.expires_at - datetime.now(UTC)).total_seconds()
             if left <= 0 or session.waiting is None or session.decided_elsewhere:

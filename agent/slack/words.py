@@ -18,6 +18,9 @@ _WORDS: Final[dict[str, Word]] = {
     "resume": "go on",
     "help": "help",
 }
+_FILLING: Final = re.compile(r"\b(?:please|now|it|this|that|everything|immediately|at once)\b")
+"""What people add to such a word without meaning another."""
+
 _NOT: Final = re.compile(
     r"(?i)\b(?:not|never|don'?t|do not|doesn'?t|no|without|instead of|leave|skip|avoid|ignore|stop|undo"
     r"|revert|keep)\b"
@@ -34,7 +37,7 @@ _COMMON: Final = re.compile(
 
 def word(text: str) -> Word | None:
     """Return the command that a message is, when it is nothing else."""
-    return _WORDS.get(text.strip().strip("!.?").lower())
+    return _WORDS.get(" ".join(_FILLING.sub(" ", text.lower()).split()).strip("!.?, "))
 
 
 def opposed(one: str, other: str) -> bool:
