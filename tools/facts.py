@@ -211,6 +211,14 @@ def redacted(value: Any, redact: Redactor) -> Any:
     return value
 
 
+def _clock_s(gathered: Gathered, result: Result) -> float:
+    """Return how far the host's clock is from ours, at least."""
+    first, began = gathered.first_ms(), result.started_at.timestamp()
+    if first is None:
+        return 0.0
+    return facts_parse.clock_offset(first / 1000, began, began + result.duration_s)
+
+
 async def run(ctx: ToolContext, args: Args) -> dict[str, Any]:
     """Gather the facts of a host with one command and return the view; raw outputs become artifacts."""
     host = ctx.host(args.host)
@@ -225,7 +233,8 @@ async def run(ctx: ToolContext, args: Args) -> dict[str, Any]:
     clean: dict[str, Any] = redacted(view, ctx.redact)
     texts = {unit: mask_text(gathered.text(f"unit:{unit}")) for unit in gathered.of("unit")}
     flat = facts_flat.flatten(clean, facts_flat.unit_files(texts))
-    ctx.cache[facts_flat.looked(host.name)] = facts_flat.Look(flat, result.started_at)
+    clock = _clock_s(gathered, result)
+    ctx.cache[facts_flat.looked(host.name)] = facts_flat.Look(flat, result.started_at, clock)
     if args.process_root is None:
         keep_look(ctx, host, flat, result.started_at)
     return fit(clean, ctx.settings.view_chars)

@@ -28,6 +28,8 @@ class Look:
 
     facts: Flat
     at: datetime
+    clock_s: float = 0.0
+    """How far the host's clock is from ours, at least: positive ahead, negative behind."""
 
 
 def looked(host: str) -> str:

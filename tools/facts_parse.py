@@ -14,6 +14,8 @@ _RC = re.compile(r"\n?rc=(\d+)\n?\Z")
 _DENIED = re.compile(r"permission denied|not permitted|insufficient permissions|access denied", re.IGNORECASE)
 _HINT = "You are currently not seeing messages from other users"
 _LIMITS = {"Max open files": "open_files", "Max locked memory": "locked_memory", "Max processes": "processes"}
+_A_DATE_MS = 10**12
+"""What is less counts from when the host booted: busybox knows no finer time."""
 
 
 @dataclass(slots=True)
@@ -32,6 +34,11 @@ class Gathered:
     def of(self, kind: str) -> list[str]:
         """Return the subjects of the records named ``kind:SUBJECT``."""
         return [name.partition(":")[2] for name in self.records if name.startswith(f"{kind}:")]
+
+    def first_ms(self) -> int | None:
+        """Return when the first probe began by the host's clock, since 1970; None where it only counts."""
+        first = min((start for start, _ in self.times.values()), default=0)
+        return first if first > _A_DATE_MS else None
 
     def milliseconds(self) -> dict[str, int]:
         """Return how long each probe took."""
@@ -99,6 +106,11 @@ def os_view(text: str) -> dict[str, Any]:
     if "container" in values:
         out["container"] = values["container"]
     return out
+
+
+def clock_offset(said: float, began: float, ended: float) -> float:
+    """Return how far another clock is from ours at least, by what it said between two moments; 0 inside."""
+    return min(said - began, 0.0) or max(said - ended, 0.0)
 
 
 def boot_time(text: str) -> int | None:

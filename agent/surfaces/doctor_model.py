@@ -6,7 +6,8 @@ import asyncio
 import hashlib
 import json
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
@@ -15,10 +16,11 @@ from agent.config import Settings, with_model
 from agent.errors import LeadlineError
 from agent.models import ToolSchema
 from agent.models.faults import shown_url
-from agent.models.listing import served
+from agent.models.listing import listed
 from agent.models.openai import OpenAIModel
 from agent.models.select import PLAYBOOK, model_of
 from agent.state import AssistantTurn, Message
+from agent.surfaces.doctor_clock import of_answer
 from agent.surfaces.doctor_types import Check, broken, ok, skipped, warning
 from agent.whole_file import put_whole
 
@@ -59,34 +61,40 @@ async def check_model(settings: Settings, *, fresh: bool) -> list[Check]:
         model_of(settings)
     except LeadlineError as error:
         return [broken("model", error.what, error.do)]
-    listed = await _listed("model", settings)
-    if listed.verdict == "broken":
-        return [listed, skipped("capabilities", "the endpoint does not serve this model")]
-    return [listed, *await _able(settings, fresh=fresh)]
+    found, *clock = await _listed("model", settings)
+    if found.verdict == "broken":
+        return [found, skipped("capabilities", "the endpoint does not serve this model"), *clock]
+    return [found, *await _able(settings, fresh=fresh), *clock]
 
 
 async def check_named(settings: Settings) -> list[Check]:
     """Return what is to be said of the other models that the settings name: whether each is served."""
     others = [name for name in settings.models if name != settings.named_model]
 
-    async def one(name: str) -> Check:
+    async def one(name: str) -> list[Check]:
         about = f"models.{name}"
         try:
             named = with_model(settings, name)
             model_of(named)
         except LeadlineError as error:
-            return broken(about, error.what, error.do)
+            return [broken(about, error.what, error.do)]
         return await _listed(about, named)
 
-    return list(await asyncio.gather(*map(one, others)))
+    return [check for checks in await asyncio.gather(*map(one, others)) for check in checks]
 
 
-async def _listed(about: str, settings: Settings) -> Check:
+async def _listed(about: str, settings: Settings) -> list[Check]:
+    """Return whether the model is served, then what the answer tells of the clocks."""
+    asked = datetime.now(UTC)
     try:
-        names = await served(settings)
+        found = await listed(settings)
     except LeadlineError as error:
-        return broken(about, error.what, error.do)
+        return [broken(about, error.what, error.do)]
     at = shown_url(settings.base_url) if settings.base_url else "OpenAI's own endpoint"
+    return [_among(about, settings, found.names, at), *of_answer(at, found.headers, asked)]
+
+
+def _among(about: str, settings: Settings, names: Sequence[str], at: str) -> Check:
     if settings.model in names:
         return ok(about, f"{settings.model} is served at {at}")
     if not names:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from agent.config import Settings
 from agent.errors import UsageError
 from agent.inventory import Inventory
+from agent.surfaces.doctor_clock import of_answer
 from agent.surfaces.doctor_types import Check, broken, ok, skipped, warning
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ async def _bot(settings: Settings, client: AsyncWebClient) -> list[Check]:
 
     from agent.slack.errors import told
 
+    asked = datetime.now(UTC)
     try:
         answer = await client.auth_test()
     except SlackApiError as error:
@@ -57,7 +60,8 @@ async def _bot(settings: Settings, client: AsyncWebClient) -> list[Check]:
         if known
         else broken("slack bot token", f"{who}, which is not in slack.teams", f'write teams = ["{team}"]')
     ]
-    return [*checks, _scopes({str(name).lower(): str(value) for name, value in answer.headers.items()})]
+    headers = {str(name).lower(): str(value) for name, value in answer.headers.items()}
+    return [*checks, _scopes(headers), *of_answer(settings.slack.api_url, headers, asked)]
 
 
 def _scopes(headers: Mapping[str, str]) -> Check:

@@ -15,6 +15,7 @@ from agent.config import Settings, load_settings
 from agent.errors import ExitCode, UsageError
 from agent.inventory import ALL, Inventory
 from agent.surfaces.console import screen_width
+from agent.surfaces.doctor_clock import MEND, differs
 from agent.surfaces.side_by_side import Down, each, give_back_fresh, open_all
 from agent.surfaces.targets import say
 from tools.contract import Host, ToolError
@@ -80,7 +81,7 @@ async def _look(host: Host, name: str, settings: Settings) -> HostRow:
     """Return what account and facts of a host say, both asked at once."""
     entry = Inventory.of(settings).get(name)
     units = [entry.unit] if entry is not None and entry.unit else []
-    account, facts = await asyncio.gather(_account(host, units), _facts(host, settings))
+    account, (facts, clock_s) = await asyncio.gather(_account(host, units), _facts(host, settings))
     row = HostRow(host=name, state="ok")
     if isinstance(account, str):
         row.state = "warning"
@@ -98,6 +99,11 @@ async def _look(host: Host, name: str, settings: Settings) -> HostRow:
     else:
         row.gpus = _gpus(facts)
         row.engines = [_engine(one) for one in facts["engines"]]
+        apart = differs(clock_s)
+        if apart:
+            row.state = "warning" if row.state == "ok" else row.state
+            row.says.append(apart)
+            row.do = row.do or MEND
         if facts["not_permitted"]:
             row.says.append(f"not permitted: {len(facts['not_permitted'])} of the facts")
     say(f"{name}: looked at")
@@ -113,14 +119,19 @@ async def _account(host: Host, units: Sequence[str]) -> AccountReport | str:
         return str(error)
 
 
-async def _facts(host: Host, settings: Settings) -> dict[str, Any] | str:
+async def _facts(host: Host, settings: Settings) -> tuple[dict[str, Any] | str, float]:
+    """Return the facts, or why there are none, and how far the host's clock is from ours."""
     from agent.surfaces.by_hand import context_of
     from tools import facts
+    from tools.facts_flat import Look, looked
 
+    context = context_of(host, settings, lambda text: None)
     try:
-        return await facts.run(context_of(host, settings, lambda text: None), facts.Args())
+        view = await facts.run(context, facts.Args())
     except ToolError as error:
-        return str(error)
+        return str(error), 0.0
+    look: Look = context.cache[looked(host.name)]
+    return view, look.clock_s
 
 
 def _gpus(facts: dict[str, Any]) -> str:
