@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from agent.config import Settings
-from evals import leaks, recordings
+from evals import recordings
 from evals.case import Case, Proof, load, names
 from evals.lab import package
 from evals.lab import scenario as scenarios
 from evals.lab.package import PackageError
-from tests.paraphrases import mistaken, phrases, unrecognised
+from tests.paraphrases import phrases
 from tools.statements import find_symbol
 from tools.syntax import parse
 
@@ -82,16 +82,6 @@ def test_every_source_proof_stands_in_the_released_source(name: str, proof: Proo
     assert any(re.search(proof.quote, line, re.IGNORECASE) for line in text)
 
 
-@pytest.mark.parametrize("name", sorted(PHRASES))
-def test_each_cause_is_recognised_in_other_words(name: str) -> None:
-    assert list(unrecognised(name, PHRASES[name])) == []
-
-
-@pytest.mark.parametrize("name", sorted(PHRASES))
-def test_denials_and_distractors_are_no_cause(name: str) -> None:
-    assert list(mistaken(name, PHRASES[name])) == []
-
-
 def test_every_case_of_an_sglang_host_has_paraphrases() -> None:
     sglang = set()
     for name in names():
@@ -109,16 +99,3 @@ def test_some_cases_hold_nothing_to_fix() -> None:
     for name in fine:
         assert "abstention" in load(name).success
         assert "configuration_fine" in load(name).outcomes
-
-
-@pytest.mark.parametrize("name", sorted(set(PHRASES) - MISSING_RECORDINGS))
-def test_no_prompt_holds_an_answer(name: str) -> None:
-    assert [str(leak) for leak in leaks.check([name])] == []
-
-
-@pytest.mark.parametrize("name", sorted(set(PHRASES) - MISSING_RECORDINGS))
-def test_a_host_tells_nothing_of_its_case(name: str) -> None:
-    case = load(name)
-    text = (scenarios.FOLDER / f"{case.scenario}.yaml").read_text(encoding="utf-8")
-    told = [*(cause.says for cause in case.causes), case.symptom, case.description]
-    assert not [words for words in told if words and words in text]
