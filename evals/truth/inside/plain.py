@@ -1,7 +1,8 @@
-"""Turn what argument code ends with into JSON: field values, exceptions, log lines."""
+"""Turn what argument code takes and ends with into JSON: options, field values, exceptions, log lines."""
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import enum
 import logging
@@ -16,6 +17,15 @@ DEEPEST = 6
 LONGEST = 300
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _DRAWN = re.compile(r"\b[0-9a-f]{32}\b|\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
+
+
+def choices_of(parser: argparse.ArgumentParser) -> dict[str, list[str] | None]:
+    """Return the option strings of a parser, each with its choices where it has some."""
+    return {
+        option: [str(choice) for choice in action.choices] if action.choices else None
+        for action in parser._actions
+        for option in action.option_strings
+    }
 
 
 def plain(value: Any, depth: int = 0) -> Any:

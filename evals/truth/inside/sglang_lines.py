@@ -7,7 +7,7 @@ import dataclasses
 import importlib
 from typing import Any
 
-from evals.truth.inside.plain import plain, raised
+from evals.truth.inside.plain import choices_of, plain, raised
 
 MODULES = ("sglang.srt.server_args",)
 
@@ -20,11 +20,7 @@ def options() -> dict[str, list[str] | None]:
     """Return the option strings of this version, each with its choices where it has some."""
     parser = argparse.ArgumentParser()
     _module().ServerArgs.add_cli_args(parser)
-    return {
-        option: [str(choice) for choice in action.choices] if action.choices else None
-        for action in parser._actions
-        for option in action.option_strings
-    }
+    return choices_of(parser)
 
 
 class Line:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from evals.truth.inside.plain import plain
+from evals.truth.inside.plain import choices_of, plain
 from evals.truth.inside.pretended import Pretence
 
 MODULES = ("vllm.engine.arg_utils", "vllm.usage.usage_lib")
@@ -146,11 +146,7 @@ def _parser() -> Any:
 
 def options() -> dict[str, list[str] | None]:
     """Return the option strings of this version, each with its choices where it has some."""
-    return {
-        option: [str(choice) for choice in action.choices] if action.choices else None
-        for action in _parser()._actions
-        for option in action.option_strings
-    }
+    return choices_of(_parser())
 
 
 class Line:
