@@ -1,4 +1,4 @@
-"""Every case with causes: told in other words they are recognised, and nothing that is read gives them away."""
+"""Every case with causes: told in other words they are recognised, and nothing read gives them away."""
 
 from __future__ import annotations
 
