@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import shutil
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from tools.execution import CommandHost
 from tools.policy import judge
 from tools.policy_settings import PolicySettings
 from tools.redact import redact
+from tools.reshaped import _with_names
 from tools.run import TOOL, Args, allowed, fit, run, source_of, whole_lines
 
 CANARY = "c4N4ryV4lu3x7Qz"
@@ -170,6 +173,11 @@ async def test_secrets_reach_neither_view_nor_store(local: CommandHost, tmp_path
         ("grep -rho '[A-Za-z0-9]*$' {dir}", True),
         ("tail -c 10 {}", True),
         ("jq -R . {}", True),
+        ("tail -n 1 {} | cut -c9-", True),
+        ("head -n 1 {} | cut -c1-3", False),
+        ("grep -oe 'KEY=[A-Za-z0-9]*' {}", True),
+        ("grep -o 'ryV4[a-z0-9A-Z]*' {block}", True),
+        ("grep -eo -e -eo {}", False),
         ("grep -o -e 'gen [a-z]*' {}", False),
         ("tr '\\0' '\\n' < {} | tail -n 1", False),
         ("grep -v key {words}", False),
@@ -184,7 +192,8 @@ async def test_secrets_are_not_cut_out_of_their_lines(
     folder.mkdir()
     (folder / "env").write_text(f"gen throughput\nAPI_KEY={CANARY}\n")
     (folder / "words").write_text(f"serve\n--api-key\n{CANARY}\n")
-    names = {"dir": folder, "words": folder / "words"}
+    (folder / "block").write_text(f"password: |\n  {CANARY}\n")
+    names = {"dir": folder, "words": folder / "words", "block": folder / "block"}
     ctx = context(local, tmp_path)
     asked = Args(command=command.format(folder / "env", **names))
     if refused:
@@ -193,6 +202,47 @@ async def test_secrets_are_not_cut_out_of_their_lines(
     else:
         assert CANARY not in json.dumps(await run(ctx, asked))
     assert not any(CANARY.encode() in path.read_bytes() for path in (tmp_path / "store").glob("*"))
+
+
+async def test_what_is_too_long_to_look_through_is_not_taken_apart(
+    local: CommandHost, tmp_path: Path
+) -> None:
+    (tmp_path / "log").write_text(f"{'x' * 1023}\n" * 8200 + f"API_KEY={CANARY}\n")
+    ctx = context(local, tmp_path)
+    for command in (f"cut -c9- {tmp_path}/log", f"cat {tmp_path}/log | cut -c9- | tail -n 1"):
+        with pytest.raises(ToolError, match="too much to look through"):
+            await run(ctx, Args(command=command))
+    with pytest.raises(ToolError, match="holds secrets"):
+        await run(ctx, Args(command=f"tail -n 1 {tmp_path}/log | cut -c9-"))
+    view = await run(ctx, Args(command=f"head -n 1 {tmp_path}/log | cut -c1-3"))
+    assert view["stdout"] == "xxx"
+    assert not any(CANARY.encode() in path.read_bytes() for path in (tmp_path / "store").glob("*"))
+
+
+@pytest.mark.parametrize(
+    ("command", "probe"),
+    [
+        ("grep -on x /opt/a", "grep -n x /opt/a"),
+        ("grep -o x /opt/a", "grep -H x /opt/a"),
+        ("rg --only-matching x /opt/a", "rg -H x /opt/a"),
+        ("grep -eo -- -R /", "grep -eo -- -R /"),
+        ("grep -e -o -- -R", "grep -e -o -- -R"),
+        ("grep -oeo -- -R", "grep -eo -- -R"),
+        ("grep --regexp -o x", "grep --regexp -o x"),
+        ("grep x -- -o", "grep x -- -o"),
+    ],
+)
+def test_a_look_at_the_lines_changes_no_other_argument(command: str, probe: str) -> None:
+    assert _with_names(shlex.split(command)) == shlex.split(probe)
+
+
+@pytest.mark.skipif(not shutil.which("jq"), reason="jq is not installed")
+async def test_a_program_of_jq_cannot_take_the_memory_of_a_host(local: CommandHost, tmp_path: Path) -> None:
+    doubled = "|".join(["(.+.)"] * 36)
+    view = await run(context(local, tmp_path), Args(command=f"jq -n '\"xxxxxxxx\"|{doubled}|length'"))
+    assert view["exit_code"] not in (0, None)
+    view = await run(context(local, tmp_path), Args(command="jq -n '1+1'"))
+    assert (view["exit_code"], view["stdout"], view["command"]) == (0, "2", "jq -n 1+1")
 
 
 async def test_what_cannot_be_seen_is_shown_as_an_escape(local: CommandHost, tmp_path: Path) -> None:

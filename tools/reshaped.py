@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
-from tools.contract import Host, ToolError
+from tools.contract import Host, Result, ToolError
 from tools.policy import Decision
+from tools.policy_load import shipped
 from tools.redact import placeholder, secrets_in
 
 _SHORTEST: Final = 5
@@ -25,8 +26,9 @@ _LINES: Final = frozenset(
     {"head", "tail", "sed", "sort", "uniq", "strings", "diff", "cmp", "comm", "wc", "tac"}
 )
 _APART: Final = frozenset({"cut", "tr", "jq", "column", "paste"})
-_FILES: Final = 'for f; do [ ! -f "$f" ] || head -c 8388608 -- "$f"; echo; done'
-_ONLY: Final = re.compile(r"-[A-Za-z]*o[A-Za-z]*|--only-matching")
+_FEW: Final = frozenset({"head", "tail", "sed"})
+_FILES: Final = 'for f; do [ ! -f "$f" ] || head -c 8388609 -- "$f"; echo; done'
+"""Of a larger file one byte more is read than is kept, so that it shows as not seen whole."""
 _BYTES: Final = re.compile(r"-[qvz]*c.*|--bytes.*")
 
 
@@ -47,7 +49,7 @@ def takes_apart(decision: Decision) -> bool:
 def _takes_apart(argv: Sequence[str]) -> bool:
     name = _name(argv)
     if name in _GREPS:
-        return any(_ONLY.fullmatch(word) for word in argv[1:])
+        return any(True for _ in _only_matching(argv))
     if name == "tr" and list(argv[1:]) == ["\\0", "\\n"]:
         return False
     return name in _APART or (name in ("head", "tail") and any(_BYTES.fullmatch(word) for word in argv[1:]))
@@ -63,31 +65,74 @@ async def secrets_behind(host: Host, enter: Sequence[str], decision: Decision) -
         )
     )
     found = [secrets_in(result.stdout.data) for result in results]
-    if any(found[: len(lines)] or found) and takes_apart(decision):
-        raise ToolError(
-            "not run: what it reads holds secrets, and cut out of their lines they could not be masked; "
-            "ask for whole lines (grep without -o, no cut, tr or jq), or use journal, grep or read_file"
-        )
-    return set().union(*found)
+    everything = set().union(*found)
+    if takes_apart(decision):
+        worked_on = results[: len(lines)] or results
+        if any(found[: len(lines)] or found) or _stands_in(everything, worked_on):
+            raise ToolError(
+                "not run: what it reads holds secrets, and cut out of their lines they could not be masked; "
+                "ask for whole lines (grep without -o, no cut, tr or jq), or use journal, grep or read_file"
+            )
+        if any(result.truncated or result.outcome != "exited" for result in worked_on):
+            raise ToolError(
+                "not run: what it reads is too much to look through for secrets first, and cut out of their "
+                "lines they could not be masked; choose lines before: grep X FILE | cut, tail -n N FILE | cut"
+            )
+    return everything
+
+
+def _stands_in(secrets: Collection[bytes], results: Collection[Result]) -> bool:
+    """Tell whether a line that is worked on holds a secret whose name stands on another line."""
+    return any(
+        secret in result.stdout.data for secret in secrets if len(secret) >= _SHORTEST for result in results
+    )
 
 
 def _sources(decision: Decision) -> tuple[list[list[str]], list[list[str]]]:
-    """Return commands that print the lines it works on, where a grep chooses them, and all it reads."""
+    """Return commands that print the lines it works on, where those are chosen first, and all it reads."""
     first = list(decision.argv[0])
-    files = [path for path in decision.reads if path not in decision.trees]
-    everything = [["sh", "-c", _FILES, "sh", *files]] if files else []
+    everything = [["sh", "-c", _FILES, "sh", *decision.reads]] if decision.reads else []
     if _name(first) in _GREPS:
-        return [[_with_names(word) for word in first]], everything
+        return [_with_names(first)], everything
+    if _chooses_few(decision):
+        return [first], everything
     if _name(first) not in _WHOLE | _LINES | _APART:
         everything.append(first)
     return [], everything
 
 
-def _with_names(word: str) -> str:
-    """Return an option of grep without what makes it print the matching part only."""
-    if not _ONLY.fullmatch(word):
-        return word
-    return "-H" if word in ("-o", "--only-matching") else word.replace("o", "")
+def _chooses_few(decision: Decision) -> bool:
+    """Tell whether the first stage prints whole lines of a file that it names, not of its input."""
+    first = decision.argv[0]
+    named = len(first) > 1 and first[-1] in decision.reads and "-" not in first
+    return named and _name(first) in _FEW and not _takes_apart(first)
+
+
+def _only_matching(argv: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Yield where an option of grep asks for the matching part alone, and the same word without that."""
+    rule = shipped().rules[_name(argv)]
+    words = iter(enumerate(argv[1:], start=1))
+    for place, word in words:
+        if word == "--":
+            return
+        if word == "--only-matching":
+            yield place, "-H"
+        elif word.startswith("--"):
+            if "=" not in word and word[2:] in rule.long_values and word[2:] not in rule.long.split():
+                next(words, None)
+        elif word.startswith("-"):
+            letters = next((at for at, one in enumerate(word) if at and one in rule.values), len(word))
+            if "o" in word[:letters]:
+                bare = word[:letters].replace("o", "") + word[letters:]
+                yield place, bare if bare != "-" else "-H"
+            if letters == len(word) - 1:
+                next(words, None)
+
+
+def _with_names(argv: Sequence[str]) -> list[str]:
+    """Return a grep that prints the whole lines, under the same options."""
+    changed = dict(_only_matching(argv))
+    return [changed.get(place, word) for place, word in enumerate(argv)]
 
 
 def conceal(data: bytes, secrets: Collection[bytes]) -> bytes:
