@@ -89,3 +89,29 @@ async def test_closing_cuts_no_call_that_is_under_way(tmp_path: Path) -> None:
             message.line("two")
             await begun.wait()
         assert [post["text"].split() for post in slack.posts("C0OPS", "1.0")] == [["one", "two"]]
+
+
+async def test_a_whole_line_that_the_model_says_is_shown_before_its_turn_ends(tmp_path: Path) -> None:
+    async with FakeSlack() as slack, growing(tmp_path, slack) as message:
+        for piece in ("The flag ", "is set.\n", "Nothing else", " reads it"):
+            message.text(piece)
+        await message.settle()
+        assert [post["text"].strip() for post in slack.posts("C0OPS", "1.0")] == ["The flag is set."]
+        message.end_of_text()
+        await message.settle()
+        (post,) = slack.posts("C0OPS", "1.0")
+        assert post["text"].split("\n\n") == ["The flag is set.", "Nothing else reads it", ""]
+
+
+async def test_a_key_that_comes_in_pieces_is_held_back_until_it_is_masked_whole(tmp_path: Path) -> None:
+    rows = ["Here it is:", "-----BEGIN RSA PRIVATE KEY-----", "MIIB" + "a1B2" * 15, "c3D4" * 16]
+    async with FakeSlack() as slack, growing(tmp_path, slack) as message:
+        for row in rows:
+            message.text(f"{row}\n")
+            await message.settle()
+        assert [post["text"].strip() for post in slack.posts("C0OPS", "1.0")] == ["Here it is:"]
+        message.text("-----END RSA PRIVATE KEY-----\nDone.")
+        message.end_of_text()
+        await message.settle()
+        shown = "".join(post["text"] for post in slack.posts("C0OPS", "1.0"))
+        assert "Done." in shown and "a1B2" not in shown and "c3D4" not in shown

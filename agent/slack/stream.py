@@ -93,8 +93,9 @@ class Growing:
     def text(self, piece: str) -> None:
         """Add a piece of what the model says; its lines are shown when they are whole."""
         self._said += piece
-        if "\n" in piece:  # all that was said is masked anew for each line, so not for each piece
-            self._take_lines(whole=False)
+        if "\n" in piece:
+            self._more_said = True
+            self._soon()
 
     def end_of_text(self) -> None:
         """Show what the model has said up to here: its turn is over."""
