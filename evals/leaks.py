@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from agent.errors import UsageError
@@ -20,8 +21,16 @@ from evals.lab import scenario as scenarios
 from evals.recordings import load as recording
 
 ROOT = Path(__file__).parent.parent
-SHOWN = ("prompts/*.j2", "prompts/playbooks/*.md", "agent/models/*.py", "tools/*.py")
-"""What a model is shown or works by: prompts, playbooks, tool descriptions, the built-in method."""
+SHOWN = (
+    "prompts/*.j2",
+    "prompts/*.yaml",
+    "prompts/playbooks/*.md",
+    "agent/*.py",
+    "agent/models/*.py",
+    "tools/*.py",
+    "tools/settings/*.py",
+)
+"""What a model is shown or works by: prompts, playbooks, tool descriptions, refusals, the built-in method."""
 
 _PHRASE = 5
 _MEANING = 3
@@ -31,8 +40,8 @@ _COMMON = frozenset(
     re.findall(
         r"\w+",
         """a an and are as at be been but by can do does each every for from had has have how if in into is it
-        its more most no not of off on one only or out over per so than that the their then there they this to
-        under up was were what when where which while who why will with without""",
+        its more most no not of off on one only or out over per s so than that the their then there they this
+        to under up was were what when where which while who why will with without""",
     )
 )
 _NAME = re.compile(r"--[\w-]+|\b\w*_\w+\b|\b[A-Z][a-z]+[A-Z]\w*\b|\b[A-Z]{2,}\w*\b")
@@ -73,6 +82,7 @@ class Answers:
         prose = [case.description, *(host.description for host in hosts)]
         prose += [cause.says for cause in case.causes]
         told = [*prose, *(proof.quote for proof in case.evidence), *(proof.label for proof in case.evidence)]
+        told += [*case.answer.rows, *case.answer.says] if case.answer else []
         values = [
             f"{value:g}" if isinstance(value, float) else str(value)
             for fix in case.fixes
@@ -126,16 +136,26 @@ def _numbers(text: str) -> Iterator[str]:
 
 def leaks(answers: Answers, file: str, text: str) -> Iterator[Leak]:
     """Yield what of the answers stands in a text, with its line."""
-    for number, line in enumerate(text.splitlines(), 1):
-        for found in answers.numbers.intersection(_numbers(line)):
+    for number, (line, numbers) in enumerate(_lines(text), 1):
+        for found in answers.numbers & numbers:
             yield Leak(answers.case, "number", found, file, number)
         for kind, known in (("name", answers.names), ("place", answers.places)):
             for one in known:
-                if re.search(rf"(?<![\w-]){re.escape(one)}(?![\w-])", line):
+                if one in line and re.search(rf"(?<![\w-]){re.escape(one)}(?![\w-])", line):
                     yield Leak(answers.case, kind, one, file, number)
-    joined = re.sub(r"\n\s*", " ", text)
-    for phrase in answers.phrases.intersection(_phrases(joined)):
+    for phrase in answers.phrases & _said(text):
         yield Leak(answers.case, "phrase", phrase, file, _line_of(text, phrase))
+
+
+@lru_cache(maxsize=512)
+def _lines(text: str) -> list[tuple[str, frozenset[str]]]:
+    """Return the lines of a text with the numbers of each: every case is held against the same texts."""
+    return [(line, frozenset(_numbers(line))) for line in text.splitlines()]
+
+
+@lru_cache(maxsize=512)
+def _said(text: str) -> frozenset[str]:
+    return frozenset(_phrases(re.sub(r"\n\s*", " ", text)))
 
 
 def _line_of(text: str, phrase: str) -> int:

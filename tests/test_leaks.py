@@ -67,6 +67,17 @@ def test_everything_that_a_model_is_shown_is_looked_at() -> None:
     files = shown()
     assert "prompts/system.md.j2" in files and "prompts/playbooks/cuda-graphs-off.md" in files
     assert "agent/models/method.py" in files and "tools/grep.py" in files
+    assert "prompts/questions.yaml" in files and "agent/guard_claims.py" in files
+
+
+def test_a_figure_of_the_answer_to_a_question_is_seen(tmp_path: Path) -> None:
+    path = tmp_path / "lamps-of-two.yaml"
+    path.write_text(
+        "{description: Lamps are counted., source: made up, difficulty: 1, hosts: {one: kimi-k26-pp8}, "
+        "symptom: how many lamps?, outcomes: [answered], answer: {turns: 1, rows: ['one . 2173']}}"
+    )
+    (found,) = leaks(Answers.of(cases.load(str(path))), "prompts/x.md", "Some have 12,\nand others 2173.")
+    assert (found.kind, found.what, found.line) == ("number", "2173", 2)
 
 
 @pytest.mark.parametrize("name", cases.names())
