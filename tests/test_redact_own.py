@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import hashlib
+import html
 import json
 import re
 import secrets
@@ -45,7 +46,7 @@ def another_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.parametrize("before", ["", "u", "us", "user:"])
 @pytest.mark.parametrize("after", ["", "x", "xy", ":more"])
 def test_an_own_secret_is_masked_in_every_dress(before: str, after: str) -> None:
-    own = "pl41n/but+odd wörds~" + secrets.token_hex(4)
+    own = 'pl41n/but+odd "wörds"&~' + secrets.token_hex(4)
     assert redact_own.know(own)
     whole = f"{before}{own}{after}".encode()
     encoded = base64.b64encode(whole).decode()
@@ -55,7 +56,15 @@ def test_an_own_secret_is_masked_in_every_dress(before: str, after: str) -> None
         quote(own, safe=""),
         re.sub("%..", lambda code: code.group().lower(), quote(own, safe="")),
         json.dumps(own),
+        json.dumps(own).replace("/", "\\/"),
+        json.dumps(json.dumps(own)),
+        json.dumps(own, ensure_ascii=False),
+        html.escape(own),
+        quote(quote(own)),
+        "".join(f"%{byte:02X}" for byte in own.encode()),
         own.encode().hex(),
+        own.encode().hex().upper(),
+        own.encode().hex(":"),
         encoded,
         base64.urlsafe_b64encode(whole).decode(),
     ):

@@ -13,7 +13,7 @@ from tools.redact_names import harmless, strength
 _WORDS: Final = (
     rb"secrets?|passw(?:or)?ds?|passphrase|pwd|api[_.-]?keys?|access[_.-]?keys?|private[_.-]?keys?"
     rb"|secret[_.-]?keys?|(?:auth|signing|encryption|master|account|service|shared|ssh)[_.-]?keys?|credentials?"
-    rb"|cookie|authorization|requirepass|masterauth"
+    rb"|preshared[_.-]?keys?|psk|[_.-]pass|[_.-]pw|cookie|authorization|requirepass|masterauth"
 )
 _PART: Final = rb"[A-Za-z0-9_.-]*"
 _FILL: Final = {
@@ -25,9 +25,10 @@ _FILL: Final = {
     b"TOKEN": _PART + rb"tokens?" + _PART,
     b"OTHER": _PART + rb"(?:" + _WORDS + rb")" + _PART,
     b"NAME": _PART + rb"(?:tokens?|" + _WORDS + rb")" + _PART,
-    b"Q": rb"(?:\\?[\"'])",
+    # A log of a log of a request has JSON in JSON in JSON.
+    b"Q": rb"(?:\\{0,7}[\"'])",
     b"BARE": rb"[^\s\"'\x00]",
-    b"SEP": rb"[ \t]*(?::=|=>|={1,3}|:)[ \t]*",
+    b"SEP": rb"[ \t]*(?::=|=>|={1,3}|:|(?:%22)?%3[ad](?:%20)?(?:%22)?)[ \t]*",
 }
 
 
@@ -49,7 +50,9 @@ _FLAG: Final = _filled(
 _PAIR: Final = _filled(
     rb"(?i)\bname{Q}?[ \t]*:[ \t]*{Q}?({NAME})({Q}?,?\s*{Q}?value{Q}?[ \t]*:[ \t]*)({Q})?{BARE}"
 )
-PATTERNS: Final = (_PAIR, _NAMED, _TOKEN, _FLAG)
+# As languages print a value: bytes, Some("..."), SecretStr('...').
+_WRAPPED: Final = _filled(rb"(?i)({NAME})({Q}?\]?{SEP}(?:b|Some\(|SecretStr\())({Q}){BARE}")
+PATTERNS: Final = (_PAIR, _NAMED, _TOKEN, _WRAPPED, _FLAG)
 _PROSE: Final = re.compile(
     "to|or|and|is|for|the|in|if|flag|option|when|with|was|must|can|argument|from|as|on|of|it|that|which|should|has"
 )
@@ -172,7 +175,7 @@ def _quoted_end(data: bytes, start: int, quote: bytes) -> int:
         before = found
         while before > start and data[before - 1] == 0x5C:
             before -= 1
-        if len(quote) == 2 or (found - before) % 2 == 0:
+        if len(quote) > 1 or (found - before) % 2 == 0:
             return found
         position = found + 1
     rest = data.find(b"\n", limit)

@@ -18,12 +18,13 @@ _STRONG: Final = _listed(
     """
     secret secrets password passwords passwd passphrase apikey apikeys accesskey accesskeys privatekey
     secretkey secretaccesskey authkey signingkey encryptionkey masterkey accountkey servicekey sharedkey
-    sshkey credential credentials cookie authorization authtoken accesstoken refreshtoken bearertoken
+    sshkey presharedkey psk credential credentials cookie authorization authtoken accesstoken refreshtoken
+    bearertoken
     """
 )
 _KEY_KINDS: Final = _listed(
     """
-    api access private secret auth signing encryption master account service shared ssh
+    api access private secret auth signing encryption master account service shared preshared ssh
     """
 )
 _ORDINARY_LAST: Final = _listed(
@@ -41,6 +42,13 @@ _ORDINARY_BEFORE_TOKEN: Final = _listed(
     num n total new cached prompt completion input output per first last generated draft accept accepted
     chunked extend prefill decode running invalid unexpected this each every one start end begin skip
     sampled predicted target
+    """
+)
+_ORDINARY_BEFORE_PASS: Final = _listed(
+    """
+    forward backward first second last single one two multi all any per each num n number this next prev fast
+    slow prefill decode compile graph fusion fused grad joint inductor optimization custom extra pre post dry
+    by test tests check checks unit must did does will to
     """
 )
 _AFTER_TOKEN: Final = _listed("value prod production dev test staging old new")
@@ -71,6 +79,8 @@ def strength(name: str) -> Strength:
         return "strong"
     if "pwd" in joined[1:] and name not in ("OLDPWD", "PWD"):
         return "strong"
+    if joined[-1] in ("pass", "pw") and joined[:-1] and joined[-2] not in _ORDINARY_BEFORE_PASS:
+        return "strong" if name.isupper() else "weak"
     while joined and joined[-1] in _AFTER_TOKEN:
         joined.pop()
     if joined[-1:] == ["token"] and (len(joined) == 1 or joined[-2] not in _ORDINARY_BEFORE_TOKEN):

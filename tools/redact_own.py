@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import hmac
+import html
 import json
 import re
 import secrets
+import shlex
 import urllib.parse
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -72,18 +74,30 @@ def _alternatives(known: frozenset[bytes]) -> bytes:
 
 
 def _dresses(raw: bytes) -> Iterator[bytes]:
-    """Yield a secret as it is, URL-quoted, as in JSON, in hexadecimal, and in base64 at every alignment."""
+    """Yield a secret as it is, as URL, JSON, HTML and shells write it, in hexadecimal, and in base64."""
     yield raw
     for safe in ("", "/"):
         quoted = urllib.parse.quote(raw, safe=safe)
         yield quoted.encode()
         yield re.sub("%[0-9A-F]{2}", lambda code: code.group().lower(), quoted).encode()
-    yield json.dumps(raw.decode("utf-8", "replace"))[1:-1].encode()
-    yield raw.hex().encode()
+        yield urllib.parse.quote(quoted).encode()
+    text = raw.decode("utf-8", "replace")
+    for escaped in (json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]):
+        yield escaped.encode()
+        yield escaped.replace("/", "\\/").encode()
+        yield json.dumps(escaped)[1:-1].encode()
+    for quote in (True, False):
+        yield html.escape(text, quote=quote).encode()
+    yield shlex.quote(text).strip("'").encode()
+    yield "".join(f"%{byte:02X}" for byte in raw).encode()
+    for encoded in (raw.hex(), raw.hex(" "), raw.hex(":")):
+        yield encoded.encode()
+        yield encoded.upper().encode()
+    # Base64 is found at each of the three places where a secret may begin in it.
     for before in range(3):
-        text = base64.b64encode(b"\0" * before + raw)
+        coded = base64.b64encode(b"\0" * before + raw)
         # The letters at either end also hold bits of what stands beside the secret.
         first, left = (0, 2, 3)[before], (before + len(raw)) % 3
-        core = text.rstrip(b"=")[first : None if left == 0 else -1]
+        core = coded.rstrip(b"=")[first : None if left == 0 else -1]
         yield core
         yield core.translate(bytes.maketrans(b"+/", b"-_"))

@@ -27,7 +27,7 @@ _SHAPES: Final[tuple[tuple[str, bytes], ...]] = (
     ("google_key", rb"AIza[A-Za-z0-9_-]{30,}|ya29\.[A-Za-z0-9_-]{20,}"),
     ("api_key", rb"(?:nvapi-|gsk_|npm_|dop_v1_|dckr_pat_|pypi-AgE|r8_|tskey-)[A-Za-z0-9_-]{20,}"),
     ("jwt", rb"eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]+)?"),
-    ("password_hash", rb"\$(?:1|2[abxy]|5|6|7|y|gy|argon2(?:i|d|id))\$[A-Za-z0-9./$,=+-]{20,}"),
+    ("password_hash", rb"\$(?:1|2[abxy]|5|6|7|y|gy|apr1|argon2(?:i|d|id))\$[A-Za-z0-9./$,=+-]{20,}"),
 )
 _PEM_BEGIN: Final = rb"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----"
 _PEM_END: Final = rb"-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----"
@@ -57,6 +57,18 @@ _BEFORE: Final[tuple[tuple[str, bytes], ...]] = (
         r'"auth"|identitytoken|registrytoken',
         rb"(?i)(\"(?:auth|identitytoken|registrytoken)\"[ \t]*:[ \t]*\")([A-Za-z0-9+/=_.-]{8,})\"",
     ),
+    (r"password[ \t]", rb"(?i)(\bpassword[ \t]+(?:is[ \t]+|was[ \t]+)?[\"'])([^\s\"']{6,})[\"']"),
+    (r"requirepass|masterauth", rb"(?i)(\b(?:requirepass|masterauth)[ \t]+[\"']?)([^\s\"']+)"),
+    (r"client-key-data", rb"(?i)(client-key-data[\"']?[ \t]*:[ \t]*[\"']?)([^\s\"',]+)"),
+    (
+        r"(?:password|passwd|passphrase|secret|key)>",
+        rb"(?i)(<[a-z0-9_.:-]*(?:password|passwd|passphrase|secret|(?:api|access|secret|private)[_.-]?key)>\s*)([^<\s]{4,})\s*</",
+    ),
+    (
+        r"</name>",
+        rb"(?i)(<name>[^<]{0,200}(?:password|secret)[^<]{0,200}</name>\s*<value>\s*)([^<\s]+)",
+    ),
+    (r"ipmitool", rb"(\bipmitool\b[^\n|;]*?[ \t]-P[ \t]*)([^\s\"']+)"),
     (r"sshpass", rb"(\bsshpass[ \t]+-p[ \t]*)([^\s\"']+)"),
     (r"mysql|mariadb", rb"(\b(?:mysql|mysqldump|mysqladmin|mariadb)\b[^\n|;]*?[ \t]-p)([^\s\"'|;]+)"),
     (r"curl", rb"(\bcurl\b[^\n|;]*?[ \t](?:-u|--user)[ =]?[\"']?[^\s:<\"']+:)([^\s\"']+)"),
