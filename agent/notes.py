@@ -39,7 +39,14 @@ def notes_for(settings: Settings, hosts: Sequence[str]) -> list[str]:
         if entry is not None and entry.notes:
             texts.append((name, f"[hosts.{name}] of the settings", _of_entry(name, entry.notes)))
     told = _told([(subject, source, text) for subject, source, text in texts if text.strip()])
-    return [*told, *listed(find(settings).books)]
+    return [*told, *_roles(settings, hosts), *listed(find(settings).books)]
+
+
+def _roles(settings: Settings, hosts: Sequence[str]) -> list[str]:
+    """Return what is told of roles, where several hosts are looked at and one of them has one."""
+    entries = {name: settings.hosts.get(name) for name in hosts}
+    roles = [f"{name} {entry.role}" for name, entry in entries.items() if entry is not None and entry.role]
+    return [render("note_roles", roles="; ".join(roles))] if roles and len(hosts) > 1 else []
 
 
 def _told(texts: Sequence[tuple[str, str, str]]) -> list[str]:

@@ -181,6 +181,16 @@ def is_question(text: str) -> bool:
     return _OF_HOSTS.search(words) is not None or _TROUBLE.search(words) is None
 
 
+def opens_question(text: str, mode: str, model: str) -> bool:
+    """Tell whether a thread that begins with a text is one that may end with an answer.
+
+    Where a language model may propose or try changes, a wish that something be done is for it to follow
+    up; the playbooks carry out none, and say what speaks for it and against it.
+    """
+    acts = mode != "read-only" and model != "playbook"
+    return is_question(text) and not (acts and wish(text) is not None)
+
+
 def asks_on(text: str) -> bool:
     """Tell whether words after an answer ask on: a question, or a few words that one before makes one of."""
     if is_question(text):

@@ -34,7 +34,7 @@ from agent.looks import history_of
 from agent.messages import Messages
 from agent.models import Model
 from agent.ports import Ports
-from agent.questions import is_question
+from agent.questions import opens_question
 from agent.revising import revise
 from agent.roles import Person
 from agent.run_end import settle
@@ -92,7 +92,7 @@ class Session:
         ``recorded_outputs`` it is a replay, whose folder goes when it ends: raw outputs are read from there,
         and nothing waits for the disk. ``log`` says that one is given next (`given_log.give`).
         """
-        question = is_question(symptom)
+        question = opens_question(symptom, mode, recorded or model.name)
         tools = tools if tools is not None else default_tools(settings, question=question)
         folder = threads.create(settings, thread)
         event = Started(

@@ -316,7 +316,7 @@ def test_an_error_of_the_model_does_not_end_the_chat(tmp_path: Path) -> None:
 
 
 def test_the_built_in_method_says_that_it_cannot_answer(tmp_path: Path) -> None:
-    done = piped(program(tmp_path, "deaf"), tmp_path, SYMPTOM, "why?", "/cost")
+    done = piped(program(tmp_path, "deaf"), tmp_path, SYMPTOM, "try another flag", "/cost")
     assert done.returncode == 0, done.stderr
     assert "The built-in playbooks take no advice" in done.stdout
     assert "/model NAME URL" in done.stdout and "turns" in done.stdout

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,9 +14,10 @@ from agent.models.method import Call, Case, Lead, Step, cite, hypothesise, selec
 from agent.models.odd import odd_settings
 from agent.models.probing import probe
 from agent.models.proposing import propose
-from agent.models.questions import answer_question, ask_again, down_of, look_of
+from agent.models.questions import answer_question, ask_again, down_of, look_of, told_after
 from agent.models.questions_answer import Look
 from agent.models.questions_follow import Before
+from agent.models.questions_subject import Subject, choose, roles_of
 from agent.models.reading import began_with_searches, read_source
 from agent.models.telling import given, judge_log
 from agent.models.views import Facts, View, parse_view, rows
@@ -27,16 +27,21 @@ from prompts.playbooks import load_all
 
 
 def investigate(
-    symptom: str, facts: Sequence[Facts], *, explains: bool = False
+    symptom: str,
+    facts: Sequence[Facts],
+    *,
+    explains: bool = False,
+    roles: Mapping[str, str] | None = None,
 ) -> Generator[Step, list[View], None]:
     """Follow the method on one host that runs an engine; say what is missing when none does.
 
-    It is the one that the symptom names, else the first. ``explains`` says that the tool `settings` may be
+    It is the one that the symptom is about (`choose`). ``explains`` says that the tool `settings` may be
     asked; without it the source is searched.
     """
-    chosen = _chosen(facts, symptom)
+    subject = choose(facts, symptom, roles)
+    chosen = subject.facts
     if chosen is None:
-        yield from no_engine(facts)
+        yield from no_engine(facts, subject.because)
         return
     books = select(load_all(), chosen, symptom)
     covered = {name for book in books for name in book.settings}
@@ -51,27 +56,24 @@ def investigate(
     yield from conclude(case)
 
 
-def _chosen(facts: Sequence[Facts], symptom: str) -> Facts | None:
-    """Return the facts of the host to look into: one that runs an engine, best one that the symptom names."""
-    running = (one for one in facts if one.engine)
-    return min(running, key=lambda one: not _named(one.host, symptom), default=None)
-
-
-def _named(host: str, symptom: str) -> bool:
-    return re.search(rf"(?<![\w.-]){re.escape(host)}(?![\w-])", symptom) is not None
-
-
 def on_one_host(
-    steps: Generator[Step, list[View], None], facts: Sequence[Facts], symptom: str, takers: Collection[str]
+    steps: Generator[Step, list[View], None],
+    facts: Sequence[Facts],
+    symptom: str,
+    takers: Collection[str],
+    roles: Mapping[str, str] | None = None,
 ) -> Generator[Step, list[View], None]:
-    """Name the host in every call where there are several, and say first which one is looked into."""
-    chosen = _chosen(facts, symptom)
-    others = [one.host for one in facts if one is not chosen and one.host != STDIN]
-    if chosen is None or not others:
+    """Name the host in every call where there are several, and say first which one it is, and why."""
+    subject = choose(facts, symptom, roles)
+    others = [one.host for one in facts if one is not subject.facts and one.host != STDIN]
+    if subject.facts is None or not others:
         yield from steps
         return
-    host = chosen.host
-    says = f"The playbooks look into one host at a time: {host} here, not {', '.join(others)}.\n"
+    host = subject.facts.host
+    why = " ".join(
+        filter(None, ["", subject.because, subject.left if subject.left != subject.because else ""])
+    )
+    says = f"The playbooks look into one host at a time: {host} here, not {', '.join(others)}.{why}\n"
     results: list[View] | None = None
     while True:
         try:
@@ -79,23 +81,21 @@ def on_one_host(
         except StopIteration:
             return
         calls = [(name, {"host": host, **given} if name in takers else given) for name, given in step.calls]
-        results = yield Step(says + step.text, [_concluded(call, host, others) for call in calls])
+        results = yield Step(says + step.text, [_concluded(call, host, others, subject) for call in calls])
         says = ""
 
 
-def _concluded(call: Call, host: str, others: Sequence[str]) -> Call:
+def _concluded(call: Call, host: str, others: Sequence[str], subject: Subject) -> Call:
     """Return a call; a conclusion says which hosts it tells nothing of."""
     name, given = call
     if name != "conclude":
         return call
-    return name, {
-        **given,
-        "summary": f"{given['summary']} Only {host} was looked into, not {', '.join(others)}.",
-    }
+    said = f"{given['summary']} Only {host} was looked into, not {', '.join(others)}."
+    return name, {**given, "summary": f"{said} {subject.left}".rstrip()}
 
 
-def no_engine(facts: Sequence[Facts]) -> Generator[Step, list[View], None]:
-    """End with what a person has to do, since no engine process was seen."""
+def no_engine(facts: Sequence[Facts], named: str = "") -> Generator[Step, list[View], None]:
+    """End with what a person has to do, since no engine process was seen where ``named`` says."""
     hidden = [str(row) for one in facts for row in one.view.get("not_permitted") or []]
     log = given([one.view for one in facts])
     if log is not None and len(facts) == 1:
@@ -104,18 +104,19 @@ def no_engine(facts: Sequence[Facts]) -> Generator[Step, list[View], None]:
     because = f" Not permitted to read: {', '.join(hidden[:5])}." if hidden else ""
     services = [str(row.get("unit")) for one in facts for row in rows(one.view, "services")]
     seen = f" Units that mention one: {', '.join(services)}." if services else ""
+    nowhere = named or "No running inference engine is visible."
     if log is not None:
         known = f"No running inference engine is visible on the host.{because}{seen}"
         yield Step(known, [("conclude", judge_log(log, known))])
         return
     yield Step(
-        f"No running inference engine is visible on the host.{because}{seen}",
+        f"{named or 'No running inference engine is visible on the host.'}{because}{seen}",
         [
             (
                 "conclude",
                 {
                     "outcome": "needs_person",
-                    "summary": f"No running inference engine is visible.{because}{seen}",
+                    "summary": f"{nowhere}{because}{seen}",
                     "claims": [],
                     "next_step": f"Start the server, or name a host where it runs. {ATTACH}",
                 },
@@ -138,9 +139,9 @@ class PlaybookModel:
         """Replay the method over the results so far and return its next step."""
         symptom = next((str(message["content"]) for message in messages if message["role"] == "user"), "")
         rounds = list(_rounds(messages))
+        later = _asked_later(messages)
         if is_question(symptom) and _may_answer(tools):
             looks = _looks(messages, rounds[0] if rounds else [])
-            later = _asked_later(messages)
             if not later:
                 return self._turn(answer_question(asked(symptom), looks, down_of(messages)), rounds, on_text)
             place, text = later[-1]
@@ -150,11 +151,19 @@ class PlaybookModel:
             before = Before(tuple(texts), ends[-1] if ends else {}, quoting[-1] if quoting else {})
             again = ask_again(asked(text), [look.host for look in looks], down_of(messages), before)
             return self._turn(again, [[], *_rounds(messages[place:])], on_text)
+        ended = _conclusions(messages[: later[-1][0]]) if later else []
+        if ended:
+            earlier = [asked(text) for _, text in later[:-1]]
+            looks = _looks(messages, rounds[0] if rounds else [])
+            said = told_after(asked(later[-1][1]), earlier, ended, looks)
+            on_text(said)
+            return AssistantTurn(text=said)
         facts = [Facts.of(view, symptom) for view in rounds[0]] if rounds else []
         offered = any(tool["function"]["name"] == "settings" for tool in tools)
         explains = offered and not began_with_searches(_calls(messages))
-        steps = investigate(symptom, facts, explains=explains)
-        return self._turn(on_one_host(steps, facts, symptom, _takers(tools)), rounds, on_text)
+        roles = roles_of(messages)
+        steps = investigate(symptom, facts, explains=explains, roles=roles)
+        return self._turn(on_one_host(steps, facts, symptom, _takers(tools), roles), rounds, on_text)
 
     def _turn(
         self,

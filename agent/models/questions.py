@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from agent.messages import NOTE
 from agent.models import (
@@ -22,11 +22,20 @@ from agent.models.method import Call, Step
 from agent.models.questions_answer import Answer, Look
 from agent.models.questions_cover import reasons
 from agent.models.questions_cover import told as told_words
-from agent.models.questions_follow import Before, asks_for_lines, lines, resolved, stripped, wish_in
+from agent.models.questions_follow import (
+    Before,
+    asks_for_lines,
+    asks_why,
+    lines,
+    quotes_of,
+    resolved,
+    stripped,
+    wish_in,
+)
 from agent.models.questions_parse import about, parse
 from agent.models.questions_query import Kind, Query, Seen
 from agent.models.views import View
-from agent.questions import Wish, without_greeting
+from agent.questions import Wish, wish, without_greeting
 from agent.state import Message
 
 _DOWN_FROM: Final = "could not be reached, and nothing is known of them now."
@@ -80,19 +89,12 @@ def answer_question(
 ) -> Generator[Step, list[View], None]:
     """Ask for what the facts lack, all hosts in one turn, and conclude."""
     looks = [*read, *(look for look in down if look.host not in {one.host for one in read})]
-    hosts, now, seen = [look.host for look in looks], _now(looks), Seen.of(looks)
+    hosts = [look.host for look in looks]
     before = before or Before(())
     if wanted := wish_in(question, before, hosts):
         yield from _weigh(wanted, question, looks, before)
         return
-    queries: list[Query] = []
-    for text in (*before.texts, question):
-        rest = text if not queries else stripped(without_greeting(text)[0])
-        own = understood(rest, hosts, now, seen)
-        # What an answer in between found is not known here: only the last one stands in `before`.
-        found = resolved(own, text, queries, before, hosts, now)
-        queries = found if text is question or found[0].kind != "unknown" or not queries else queries
-    yield from answer_queries(queries, looks)
+    yield from answer_queries(_by_those_before(question, before, looks), looks)
 
 
 def _weigh(
@@ -115,6 +117,19 @@ def _weigh(
         told = {str(call[1]["host"]): view for call, view in zip(calls, results, strict=False)}
     answer = questions_wish.weighed(asked, words, query, some, told)
     yield from settle(answer.arguments(), refused="not_known", says=_SAYS)
+
+
+def _by_those_before(question: str, before: Before, looks: Sequence[Look]) -> list[Query]:
+    """Return what a question asks for, what it leaves out taken from the questions before it."""
+    hosts, now, seen = [look.host for look in looks], _now(looks), Seen.of(looks)
+    queries: list[Query] = []
+    for text in before.texts:
+        own = understood(text if not queries else stripped(without_greeting(text)[0]), hosts, now, seen)
+        # What an answer in between found is not known here: only the last one stands in `before`.
+        found = resolved(own, text, queries, before, hosts, now)
+        queries = found if found[0].kind != "unknown" else queries
+    own = understood(question if not queries else stripped(without_greeting(question)[0]), hosts, now, seen)
+    return resolved(own, question, queries, before, hosts, now)
 
 
 def answer_queries(queries: Sequence[Query], looks: Sequence[Look]) -> Generator[Step, list[View], None]:
@@ -190,6 +205,33 @@ def ask_again(
     views = yield Step("I look at the hosts anew.", [("facts", {"host": host}) for host in hosts])
     looks = [look_of(host, view) for host, view in zip(hosts, views, strict=False)]
     yield from answer_question(question, looks, down, before)
+
+
+def told_after(
+    question: str, earlier: Sequence[str], ended: Sequence[Mapping[str, Any]], looks: Sequence[Look]
+) -> str:
+    """Return what is said to a question in a thread that looked into a symptom and has ended.
+
+    Such a thread ends with causes, not with answers: the proof of its conclusion can be shown, and what was
+    read at its beginning told, as of then.
+    """
+    hosts = [look.host for look in looks]
+    quoting = [end for end in ended if any("cite" in claim for claim in end.get("claims") or [])]
+    if (asks_for_lines(question) or asks_why(question)) and quoting:
+        return quotes_of(quoting[-1])
+    queries = _by_those_before(question, Before(tuple(earlier)), looks)
+    apart = f'Ask it in a thread of its own: leadline ask {",".join(hosts) or "HOST"} "{question}"'
+    if wish(question) or any(query.kind not in _FACTS for query in queries):
+        return f"This thread looked into a symptom, and what it read does not tell that. {apart}"
+    parts = [
+        _beside(query, _FACTS[query.kind](query, [look for look in looks if look.host in query.hosts]), looks)
+        for query in queries
+    ]
+    answer = joined(parts)
+    table = f"\n\n{answer.shown()}" if answer.cells else ""
+    at = _now(looks).isoformat(timespec="seconds")
+    told = f"As read at {at}, when this thread began, and not verified: {' '.join(answer.said)}"
+    return f"{told}{table}\n\n{apart}"
 
 
 def look_of(host: str, view: View) -> Look:

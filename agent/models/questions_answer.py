@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from agent.answer_table import AnswerTable
 from agent.models.claims import opinion
 from agent.models.views import Facts, Quote, View, rows
 from tools.facts_flat import subject_of, text_of
@@ -69,6 +70,10 @@ class Answer:
                 self.claims.append(opinion(f"Nothing is known of {look.host}: {short(look.error)}"))
             elif left := look.left_out:
                 self.unknown.append(f"{look.host} (its facts are cut: {', '.join(left)})")
+
+    def shown(self) -> str:
+        """Return the table as text."""
+        return AnswerTable(head=self.head, rows=folded(self.cells)).text().rstrip()
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of ``conclude``."""

@@ -47,7 +47,9 @@ _DO_IT: Final = re.compile(
     r"it)",
     re.IGNORECASE,
 )
-_SHORT: Final = 6
+_SENTENCE: Final = re.compile(r"\b(is|are|do|does|has|have|was|were|runs?|which|how many|where|any|list)\b")
+"""Words of a question that stands by itself: it is asked of all hosts again."""
+
 _MOST_LINES: Final = 40
 _SET: Final = frozenset({"feature", "setting", "dropins", "variable", "launch", "environ"})
 _SET_SINCE: Final = "Since when it is set so, is known between two looks at most: ask what changed."
@@ -98,6 +100,11 @@ def asks_for_lines(text: str) -> bool:
     return len(words.split()) <= 12 and _LINES.search(words) is not None
 
 
+def asks_why(text: str) -> bool:
+    """Tell whether somebody asks why an answer is as it is, and no more."""
+    return _WHY.fullmatch(without_greeting(text)[0].strip(" ?.!,")) is not None
+
+
 def lines(before: Before, text: str, hosts: Sequence[str]) -> Generator[Step, list[View], None]:
     """Show the quotes that the last answer rests on; they are looked up once more."""
     named = [host for host in hosts if re.search(rf"(?<![\w.-]){re.escape(host)}(?![\w-])", text)]
@@ -125,6 +132,19 @@ def lines(before: Before, text: str, hosts: Sequence[str]) -> Generator[Step, li
     yield from settle(answer.arguments(), refused="not_known", says=says)
 
 
+def quotes_of(conclusion: Mapping[str, Any]) -> str:
+    """Return the quotes of a conclusion as text: what each shows, and where it stands."""
+    told = []
+    for claim in conclusion.get("claims") or []:
+        cite = claim.get("cite")
+        if isinstance(cite, dict):
+            told.append(
+                f"- {short(str(claim.get('says', '')))}\n  {cite.get('artifact')}: {cite.get('quote')}"
+            )
+    more = f"\n({len(told) - _MOST_LINES} more stand in the case file)" if len(told) > _MOST_LINES else ""
+    return "The conclusion rests on:\n" + "\n".join(told[:_MOST_LINES]) + more
+
+
 def resolved(
     own: Sequence[Query],
     text: str,
@@ -142,12 +162,12 @@ def resolved(
     if _AGAIN.fullmatch(words):
         return list(previous)
     if _WHY.fullmatch(words):
-        return [_why(last)]
+        return [_why(last, words)]
     found = before.found(hosts)
     whole = first.kind != "unknown" and not first.unread
     if first.kind == "engines" and first.engine and last.kind == "versions" and len(rest.split()) <= 2:
         return [replace(last, engine=first.engine, op=None, version="", hosts=first.hosts, named=first.named)]
-    if whole and (first.named or (len(rest.split()) > _SHORT and not _THEM.search(rest))):
+    if whole and (first.named or (_SENTENCE.search(rest) and not _THEM.search(rest))):
         return list(own)
     if whole:
         them = found if found and (_THEM.search(rest) or not last.named) else last.hosts
@@ -196,8 +216,8 @@ def _changed(last: Query, own: Query, rest: str, now: datetime) -> Query | None:
     return None
 
 
-def _why(last: Query) -> Query:
-    """Return the question why things are as the last answer says."""
-    if last.kind == "feature":
+def _why(last: Query, words: str) -> Query:
+    """Return the question why things are as the last answer says, or who made them so."""
+    if last.kind == "feature" and "who" not in words:
         return replace(last, because=True, wants="", every=False)
     return replace(last, kind="who", unread=(), notes=())

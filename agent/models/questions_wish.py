@@ -230,6 +230,9 @@ def _side(verb: str, question: str, name: str, now: str | None, off: str | None)
         if not wants_off and not _TURNS.fullmatch(verb):
             return "-"
         return "against" if (now.lower() == off) == wants_off else "for"
+    if _OFF_WORDS.fullmatch(verb) or _TURNS.fullmatch(verb):
+        there = now.lower() not in ("false", "none", "-1")  # a switch of the launch line is there, or is not
+        return "against" if there == (_TURNS.fullmatch(verb) is not None) else "for"
     wanted = re.search(
         rf"(?:to|=)\s*([\w.]+)\s*(?:on\b|[?.!]|$)|{re.escape(name)}\s*=?\s*(\d[\w.]*)", question
     )

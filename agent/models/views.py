@@ -183,6 +183,11 @@ def allowed_processors(limits: Mapping[str, Any]) -> float | None:
     return min(found, default=None)
 
 
+def named_most(view: View, symptom: str) -> int:
+    """Return how much a symptom says of that one of a host's engines of which it says most."""
+    return max((_named(one, symptom) for one in rows(view, "engines")), default=0)
+
+
 def _named(engine: View, symptom: str) -> int:
     """Count what a symptom says of an engine: its unit, port, model, kind, and how it is split."""
     flags = engine.get("flags") if isinstance(engine.get("flags"), dict) else {}

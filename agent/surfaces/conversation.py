@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from agent.approvals import ApprovalRefused
 from agent.errors import ExitCode, LeadlineError, ThreadGone
-from agent.events import Ended, Failed, Live, Started
+from agent.events import Ended, Failed, Live
 from agent.models.select import PLAYBOOK
 from agent.questions import asks_on
 from agent.state import Mode
@@ -41,11 +41,8 @@ HELD = (
 
 
 def answers(session: Session, text: str) -> bool:
-    """Tell whether the built-in model answers: a question, in a thread that began with one and has ended."""
-    started = session.events[0]
-    return (
-        session.ended is not None and isinstance(started, Started) and started.question and asks_on(text)
-    )
+    """Tell whether the built-in model answers: a question, in a thread that has come to an end before."""
+    return _ever_ended(session) and asks_on(text)
 
 
 class Conversation:
