@@ -183,9 +183,9 @@ class FakeSlack:
         """Return a thread as a person reads it."""
         return thread_text(self.world, channel, ts)
 
-    def thread_html(self, channel: str, ts: str) -> str:
-        """Return a thread as a page, of which Chromium makes a picture."""
-        return thread_html(self.world, channel, ts)
+    def thread_html(self, channel: str, ts: str, since: str = "") -> str:
+        """Return a thread, or its end, as a page, of which Chromium makes a picture."""
+        return thread_html(self.world, channel, ts, since)
 
     # ---- HTTP
 

@@ -96,10 +96,11 @@ def _label(element: Json) -> str:
     return str(label["text"])
 
 
-def thread_html(world: World, channel: str, ts: str) -> str:
-    """Return a thread as one page without a script."""
+def thread_html(world: World, channel: str, ts: str, since: str = "") -> str:
+    """Return a thread, or what was written ``since`` one of its messages, as one page without a script."""
     told = [f"<h1># {escape(world.channels[channel].name)} · thread</h1>"]
-    told += [_message_html(world, message) for message in world.channels[channel].thread(ts)]
+    thread = [message for message in world.channels[channel].thread(ts) if message["ts"] >= since]
+    told += [_message_html(world, message) for message in thread]
     return (
         f"<!doctype html><html><head><meta charset=utf-8><title>thread</title><style>{_STYLE}</style></head>"
         f"<body><main>{''.join(told)}</main></body></html>"

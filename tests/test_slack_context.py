@@ -52,7 +52,8 @@ async def test_long_messages_leave_room_for_a_question(tmp_path: Path) -> None:
     async with FakeSlack() as slack, bot(settings_for(tmp_path, slack), story()):
         await asked_below(slack, said_before(slack, *[{"text": f"{n} " + "x" * 9000} for n in range(30)]))
     told = symptom(tmp_path)
-    assert len(told) < 30_000 and "29 xxx" in told and "0 xxx" in told and "are left out" in told
+    assert len(told) < 30_000 and "29 xxx" in told and "0 xxx" in told
+    assert "more characters are left out]" in told and "messages between are left out" in told
 
 
 async def test_what_another_bot_wrote_in_blocks_and_files_is_read_as_data(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_the_answer_begins_with_what_was_gained() -> None:
     kept, worse = [judged("C1", 24.0, 44.0), judged("C2", 44.0, 48.0)], judged("C3", 48.0, 9.0, kept=False)
     events: list[Event] = [*kept, worse]
     (told,) = answer(events, fixed, clean)
-    assert told == "*fixed*: 24.0 -> 48.0 tok/s at 1 at once (x2.00)\nGraphs were off."
+    assert told == "*fixed*: 24.0 -> 48.0 tok/s at concurrency 1 (x2.00)\nGraphs were off."
     assert answer(events[2:], fixed, clean) == ["*fixed*: Graphs were off."]
 
 

@@ -28,7 +28,8 @@ from tests.slack_bot_parts import EVENTS, ME, make_slack, said_settings
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "slack.md").read_text(encoding="utf-8")
 UNIT = ROOT / "deploy" / "leadline-slack.service"
-PICTURE = ROOT / "docs" / "pictures" / "slack-thread.png"
+PICTURES = ROOT / "docs" / "pictures"
+THREAD, APPROVAL = PICTURES / "slack-thread.png", PICTURES / "slack-approval.png"
 SYMPTOM = "PP8 decode is slow on gpu1: 24 tok/s, GPUs at 85 W of 600 W"
 
 
@@ -86,29 +87,32 @@ def test_symptoms_of_the_page_are_what_the_program_says() -> None:
         assert symptom in PAGE and symptom in said, symptom
 
 
-def test_the_committed_picture_is_whole() -> None:
-    width, height, colours = png(PICTURE)
-    assert width >= 1000 and height > 1000 and colours > 32
+@pytest.mark.parametrize("picture", [THREAD, APPROVAL], ids=lambda path: path.stem)
+def test_the_committed_pictures_are_whole(picture: Path) -> None:
+    width, height, colours = png(picture)
+    assert width >= 1000 and height > 700 and colours > 32
+    assert f"pictures/{picture.name}" in PAGE
 
 
 @need_chromium
 @pytest.mark.picture
 @pytest.mark.lab
 @pytest.mark.slow
-async def test_the_picture_is_renewed_on_purpose(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+async def test_the_pictures_are_renewed_on_purpose(request: pytest.FixtureRequest, tmp_path: Path) -> None:
     if not request.config.getoption("--renew-pictures"):
-        pytest.skip("the committed picture stays as it is; --renew-pictures makes it anew from a run")
+        pytest.skip("the committed pictures stay as they are; --renew-pictures makes them anew from a run")
     up = json.loads(lab_command(tmp_path, "up", "kimi-k26-pp8", "--json"))
     lab = f"lab:kimi-k26-pp8#{up['id']}"
     try:
         async with make_slack() as slack:
-            thread = await investigated(slack, settings_with(slack, tmp_path, lab))
-            html = slack.thread_html("C0OPS", thread)
+            thread, question = await investigated(slack, settings_with(slack, tmp_path, lab))
+            pages = {THREAD: (slack.thread_html("C0OPS", thread), 2500), APPROVAL: (question, 1010)}
     finally:
         lab_command(tmp_path, "down", up["id"])
-    assert beyond_the_edge(html, 760, tmp_path) == []
-    (tmp_path / "thread.html").write_text(html, encoding="utf-8")
-    screenshot(tmp_path / "thread.html", PICTURE, (800, 2500), scale=1.25)
+    for picture, (html, height) in pages.items():
+        assert beyond_the_edge(html, 760, tmp_path) == []
+        (tmp_path / "page.html").write_text(html, encoding="utf-8")
+        screenshot(tmp_path / "page.html", picture, (800, height), scale=1.25)
 
 
 def lab_command(state: Path, *words: str) -> str:
@@ -127,8 +131,9 @@ def settings_with(slack: FakeSlack, root: Path, lab: str) -> Settings:
     return Settings(**said | {"hosts": {"gpu1": {"ssh": lab}}})
 
 
-async def investigated(slack: FakeSlack, settings: Settings) -> str:
-    """Let people bring a real investigation by the built-in model to its fix."""
+async def investigated(slack: FakeSlack, settings: Settings) -> tuple[str, str]:
+    """Let people bring an investigation to its fix; return its thread, and its first question as a page."""
+    question = ""
     async with serving(settings):
         said = await slack.user("U0ADA").says("C0OPS", f"{ME} {SYMPTOM}")
         pressed: set[str] = set()
@@ -140,7 +145,8 @@ async def investigated(slack: FakeSlack, settings: Settings) -> str:
                 one for one, blocks in posts if f'"{APPROVE}"' in blocks and one["ts"] not in pressed
             ]:
                 pressed.add(post["ts"])
+                question = question or slack.thread_html("C0OPS", said.ts, post["ts"])
                 await slack.user("U0BEN").clicks(post, APPROVE)
             await asyncio.sleep(0.1)
     assert "fixed" in slack.thread_text("C0OPS", said.ts)
-    return said.ts
+    return said.ts, question

@@ -144,10 +144,11 @@ def _blocks(settings: Settings, asked: Asked, clean: Cleaner, *, exact: bool, in
             f"terminal of the machine that runs me: `leadline approvals show {record.id}`"
         )
         return [*blocks, section(refused)]
+    until = f"*Expires*: {record.expires_at:%Y-%m-%d %H:%M:%S} UTC"
+    blocks.append(section(f"*Who may decide*: {_deciders(settings, record, clean)}\n{until}"))
     diff = f"The whole diff is in the file above ({len(asked.plan.diff)} characters)." if in_file else ""
     blocks.append(section(diff or fenced(asked.plan.diff)))
     rows = [f"*{name}*: {escaped(clean.line(text, 500))}" for name, text in _rows(asked)]
-    rows.append(f"*Who may decide*: {_deciders(settings, record, clean)}")
     blocks += [section(piece) for piece in _pieces("\n".join(rows))]
     return [*blocks, _actions(record)]
 
@@ -171,7 +172,6 @@ def _rows(asked: Asked) -> list[tuple[str, str]]:
         ("Plan", f"sha256 {record.digest}"),
         ("Approval", record.id),
         ("Asked for by", record.requester.label()),
-        ("Expires", f"{record.expires_at:%Y-%m-%d %H:%M:%S} UTC"),
     ]
 
 

@@ -17,7 +17,7 @@ from agent.slack.errors import SlackRefused
 from agent.slack.incoming import Spoken
 from agent.slack.store import Kept, Place
 from agent.slack.text import escaped
-from agent.slack.written import files, words, written
+from agent.slack.written import files, shortened, words, written
 
 _MESSAGE_CHARS: Final = 2000
 _CONTEXT_CHARS: Final = 24_000
@@ -95,7 +95,7 @@ def events_of(settings: Settings, kept: Kept) -> Sequence[Event]:
 
 
 def _said(message: Mapping[str, Any]) -> str:
-    text = words(written(message), "")[:_MESSAGE_CHARS]
+    text = shortened(words(written(message), ""), _MESSAGE_CHARS)
     said = "\n".join(part for part in (text, files(message)) if part)
     who = message.get("user") or message.get("bot_id") or "somebody"
     return f"{who}: {said}" if said else ""

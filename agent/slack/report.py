@@ -166,7 +166,7 @@ def _gained(events: Sequence[Event]) -> str:
         return ""
     before = {level.concurrency: level.before for level in kept[0].comparison.levels}
     shown = [
-        f"{was:.1f} -> {level.after:.1f} tok/s at {level.concurrency} at once (x{level.after / was:.2f})"
+        f"{was:.1f} -> {level.after:.1f} tok/s at concurrency {level.concurrency} (x{level.after / was:.2f})"
         for level in kept[-1].comparison.levels
         if level.after and (was := before.get(level.concurrency))
     ]

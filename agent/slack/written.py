@@ -24,7 +24,12 @@ def words(text: str, bot_user: str) -> str:
             return f"#{label or inside}"
         return f"@{inside}" if sign == "!" else (label if label and label != inside else inside)
 
-    return html.unescape(_SPECIAL.sub(plain, text[:MOST_CHARS])).strip()
+    return shortened(html.unescape(_SPECIAL.sub(plain, text)).strip(), MOST_CHARS)
+
+
+def shortened(text: str, most: int) -> str:
+    """Return text, or its beginning with how much is left out."""
+    return text if len(text) <= most else f"{text[:most]} [{len(text) - most} more characters are left out]"
 
 
 def written(message: Mapping[str, Any]) -> str:
