@@ -8,6 +8,9 @@ from typing import Any, Final
 
 from agent.errors import UsageError
 
+INSTALL_AGAIN: Final = "update the app by `leadline slack manifest` and install it again"
+"""What to do where scopes are missing."""
+
 _FILE: Final = Path(__file__).parent / "manifest.yaml"
 
 
@@ -37,6 +40,11 @@ def text(http: str | None = None) -> str:
 def scopes() -> frozenset[str]:
     """Return the scopes that the bot's token must have."""
     return frozenset(manifest()["oauth_config"]["scopes"]["bot"])
+
+
+def lacking(header: str) -> list[str]:
+    """Return the scopes that a token must have and lacks, by what Slack says in ``X-OAuth-Scopes``."""
+    return sorted(scopes() - {one.strip() for one in header.split(",")})
 
 
 def _https(url: str) -> str:

@@ -65,15 +65,14 @@ async def _bot(settings: Settings, client: AsyncWebClient) -> list[Check]:
 
 
 def _scopes(headers: Mapping[str, str]) -> Check:
-    from agent.slack.manifest import scopes
+    from agent.slack.manifest import INSTALL_AGAIN, lacking, scopes
 
     header = headers.get("x-oauth-scopes")
     if header is None:
         return skipped("slack scopes", "Slack does not say which scopes the token has")
-    missing = sorted(scopes() - {one.strip() for one in header.split(",")})
+    missing = lacking(header)
     if missing:
-        do = "update the app by `leadline slack manifest` and install it again"
-        return broken("slack scopes", f"missing: {', '.join(missing)}", do)
+        return broken("slack scopes", f"missing: {', '.join(missing)}", INSTALL_AGAIN)
     return ok("slack scopes", f"all {len(scopes())} that are needed")
 
 
