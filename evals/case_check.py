@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -14,7 +13,10 @@ from evals.case import Case, Proof
 from evals.lab import scenario as scenarios
 from evals.lab.package import PINS
 from evals.lab.scenario import Scenario
-from evals.patterns import EndlessPattern, any_in, may_be_endless
+from evals.patterns import EndlessPattern, any_in, found_in, may_be_endless
+
+_FIGURE = "7"
+"""A statement as short as any; what is found in words about nothing is refused where a case is read."""
 
 
 def problems(name: str, cache: Path, folder: Path = cases.FOLDER) -> Iterator[str]:
@@ -86,7 +88,7 @@ def _patterns(case: Case) -> Iterator[str]:
     """Yield patterns that match anything, and those of one cause that also name another or a distractor."""
     for cause in case.causes:
         for pattern in cause.any:
-            if re.search(pattern, ""):
+            if found_in(pattern, _FIGURE):
                 yield f"causes: {cause.id}: {pattern!r} stands in any text at all"
             for distractor in case.distractors:
                 if pattern in distractor.any:
@@ -95,7 +97,7 @@ def _patterns(case: Case) -> Iterator[str]:
             if any_in(distractor.any, cause.says):
                 yield f"distractors: {distractor.id}: stands in what the true cause {cause.id} says"
     for distractor in case.distractors:
-        if any(re.search(pattern, "") for pattern in distractor.any):
+        if any_in(distractor.any, _FIGURE):
             yield f"distractors: {distractor.id}: stands in any text at all"
 
 

@@ -7,6 +7,8 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from evals.patterns import stands_anywhere
+
 DOWN: Final = "down"
 """In the place of a scenario: the host is named, and nothing is there."""
 
@@ -18,12 +20,17 @@ class Part(BaseModel):
 
 
 def all_patterns(values: list[str]) -> list[str]:
-    """Return values that are patterns; raise `ValueError` that names the first that is none."""
-    for value in values:
+    """Return values that are patterns; raise `ValueError` that names the first that is none or tells nothing.
+
+    One that stands in every text would make any run right, or every run wrong.
+    """
+    for value in filter(None, values):
         try:
             re.compile(value)
         except re.error as error:
             raise ValueError(f"{value!r} is no pattern: {error}") from None
+        if stands_anywhere(value):
+            raise ValueError(f"{value!r} stands in any text at all")
     return values
 
 

@@ -19,6 +19,9 @@ _compiled = lru_cache(maxsize=16_384)(re.compile)
 """All cases together have more patterns than the cache of the standard library holds."""
 
 
+_NOTHING = "Sphinx of black quartz, judge my vow"
+
+
 class EndlessPattern(UsageError):
     """Report a pattern that backtracks as good as for ever."""
 
@@ -44,6 +47,11 @@ def first_in(pattern: str, text: str) -> tuple[int, int] | None:
 def any_in(patterns: Iterable[str], text: str) -> bool:
     """Tell whether one of the patterns stands in a text."""
     return any(found_in(pattern, text) for pattern in patterns)
+
+
+def stands_anywhere(pattern: str) -> bool:
+    """Tell whether a pattern is found in a sentence about nothing, of all letters and no digit."""
+    return not may_be_endless(pattern) and found_in(pattern, _NOTHING)
 
 
 def may_be_endless(pattern: str) -> bool:

@@ -49,6 +49,15 @@ def bad_case(tmp_path: Path, **more: Any) -> Path:
         ({"colour": "red"}, "colour: there is no such field"),
         ({"causes": [{"id": "a", "says": "Off.", "any": ["("]}]}, "is no pattern"),
         ({"causes": [{"id": "a", "says": "Off.", "any": ["x*"]}]}, "stands in any text at all"),
+        *(
+            ({"causes": [{"id": "a", "says": "Off.", "any": [wild]}]}, "stands in any text at all")
+            for wild in ("", ".", ".+", r"\w", "[a-z]+", "e|o", r"\b", r"\d")
+        ),
+        (
+            {"evidence": [{"id": "r", "kind": "log", "quote": ".+"}]},
+            "evidence.0.quote: '.+' stands in any text",
+        ),
+        ({"forbidden": [{"id": "f", "command": ".*"}]}, "forbidden.0.command: '.*' stands in any text"),
         ({"distractors": [{"id": "d", "any": ["graphs"]}]}, "stands in what the true cause a says"),
         (
             {"evidence": [{"id": "r", "kind": "source", "package": "sglang", "path": "no/such.py"}]},
