@@ -14,7 +14,7 @@ import pytest
 from evals.loopback_sshd import free_port
 from tests import nspawn_host
 from tests.nspawn_host import NoNspawn, SystemdHost
-from tests.service_scenarios import answers
+from tests.service_scenarios import until_they_answer
 from tools import lease, service, transaction
 from tools.account_setup import Account, script
 from tools.contract import Host, Result, ToolError
@@ -80,12 +80,12 @@ def said(result: Result) -> str:
     return (result.stdout.data + result.stderr.data).decode(errors="replace")
 
 
-@contextlib.contextmanager
-def with_account(folder: Path) -> Iterator[SystemdHost]:
-    """Boot a host with small engines and its account set up; skip the test where none can be booted."""
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SystemdHost]:
+    """A host with small engines and its account set up; tests are skipped where none can be booted."""
     units = {f"{name}.service": UNIT.format(name=name, port=PORTS[name]) for name in NAMES}
     try:
-        with nspawn_host.booted(folder, units, files()) as up:
+        with nspawn_host.booted(tmp_path_factory.mktemp("account"), units, files()) as up:
             wanted = account(up, ALLOWED, SETTINGS, [*PORTS.values()])
             done = asyncio.run(set_up(up, wanted))
             assert done.ok, said(done)
@@ -95,14 +95,18 @@ def with_account(folder: Path) -> Iterator[SystemdHost]:
         pytest.skip(f"no systemd host: {problem}")
 
 
-@contextlib.asynccontextmanager
-async def answering(machine: SystemdHost) -> AsyncIterator[Host]:
-    """Connect as the account once every engine answers."""
+@pytest.fixture
+async def host(machine: SystemdHost) -> AsyncIterator[Host]:
+    """The host as the account sees it, once every engine answers."""
     async with linked(machine) as link:
-        for _ in range(100):
-            if all([await answers(link, port) for port in PORTS.values()]):
-                break
-            await asyncio.sleep(0.2)
+        await until_they_answer(link, PORTS.values())
+        yield link
+
+
+@pytest.fixture
+async def root(machine: SystemdHost) -> AsyncIterator[Host]:
+    """The host as root sees it."""
+    async with linked(machine, "root") as link:
         yield link
 
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -39,6 +40,16 @@ async def look(host: Host, unit: str) -> str:
 async def answers(host: Host, port: int) -> bool:
     """Tell whether the engine on the host is healthy."""
     return (await host.exec(["curl", "-fsS", "-m", "5", f"http://127.0.0.1:{port}/health"])).ok
+
+
+async def until_they_answer(host: Host, ports: Iterable[int]) -> None:
+    """Wait until the engines on some ports are healthy: the host has come up whole."""
+    waited_for = list(ports)
+    for _ in range(150):
+        if all([await answers(host, port) for port in waited_for]):
+            return
+        await asyncio.sleep(0.2)
+    raise TimeoutError(f"engines on {waited_for} of {host.name} do not answer")
 
 
 async def plan_of(host: Host, request: ChangeRequest, port: int, minimum_s: float) -> ChangePlan:

@@ -3,38 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 import pytest
 
-from tests import account_host
-from tests.account_host import LIMIT_S, PORTS, SVC, linked, pid_of, refused, said, svc
-from tests.nspawn_host import SystemdHost
+from tests.account_host import LIMIT_S, PORTS, SVC, host, machine, pid_of, refused, root, said, svc
 from tests.service_scenarios import answers, change, look, plan_of, until
 from tools import account, service, transaction
 from tools.account_setup import Account, sudoers
 from tools.contract import Host
 
+__all__ = ["host", "machine", "root"]
+
 pytestmark = [pytest.mark.systemd, pytest.mark.slow]
-
-
-@pytest.fixture(scope="module")
-def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SystemdHost]:
-    with account_host.with_account(tmp_path_factory.mktemp("account")) as up:
-        yield up
-
-
-@pytest.fixture
-async def host(machine: SystemdHost) -> AsyncIterator[Host]:
-    async with account_host.answering(machine) as link:
-        yield link
-
-
-@pytest.fixture
-async def root(machine: SystemdHost) -> AsyncIterator[Host]:
-    async with linked(machine, "root") as link:
-        yield link
 
 
 async def test_a_change_is_applied_kept_and_undone(host: Host, root: Host) -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests import account_host
-from tests.account_host import ALLOWED, LIMIT_S, PORTS, linked, pid_of, refused, svc
+from tests.account_host import ALLOWED, LIMIT_S, PORTS, host, linked, machine, pid_of, refused, root, svc
 from tests.nspawn_host import SystemdHost
 from tests.service_scenarios import change, plan_of
 from tools import account, account_clean, facts, grep, journal, read_file
@@ -18,25 +16,9 @@ from tools.artifacts import ArtifactStore
 from tools.contract import Host, ToolContext, ToolError, ToolSettings
 from tools.process import ProcessFacts, load_process
 
+__all__ = ["host", "machine", "root"]
+
 pytestmark = [pytest.mark.systemd, pytest.mark.slow]
-
-
-@pytest.fixture(scope="module")
-def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SystemdHost]:
-    with account_host.with_account(tmp_path_factory.mktemp("account")) as up:
-        yield up
-
-
-@pytest.fixture
-async def host(machine: SystemdHost) -> AsyncIterator[Host]:
-    async with account_host.answering(machine) as link:
-        yield link
-
-
-@pytest.fixture
-async def root(machine: SystemdHost) -> AsyncIterator[Host]:
-    async with linked(machine, "root") as link:
-        yield link
 
 
 async def test_fixed_reads_of_allowed_units_alone(host: Host) -> None:

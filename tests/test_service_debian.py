@@ -15,7 +15,7 @@ from agent.fault_points import WirePoint
 from evals.loopback_sshd import free_port
 from tests import nspawn_host
 from tests.nspawn_host import SystemdHost, linked, small_engines
-from tests.service_scenarios import answers, change, look, plan_of, starts
+from tests.service_scenarios import answers, change, look, plan_of, starts, until_they_answer
 from tools import lease, service
 from tools.contract import Capture, Host, Result, ToolError
 from tools.service_types import ChangePlan
@@ -56,11 +56,7 @@ async def host(machine: SystemdHost) -> AsyncIterator[Host]:
 
 
 async def engines_answer(link: Host) -> None:
-    """Wait until the host has come up whole."""
-    for _ in range(150):
-        if all([await answers(link, PORTS[name]) for name in (NAMES[0], NAMES[-1])]):
-            return
-        await asyncio.sleep(0.2)
+    await until_they_answer(link, [PORTS[name] for name in (NAMES[0], NAMES[-1])])
 
 
 async def sh(host: Host, script: str) -> str:

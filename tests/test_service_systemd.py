@@ -11,7 +11,16 @@ import pytest
 
 from evals.loopback_sshd import free_port
 from tests.nspawn_host import SystemdHost, linked, small_engines
-from tests.service_scenarios import answers, apply_and_die, change, look, plan_of, starts, until
+from tests.service_scenarios import (
+    answers,
+    apply_and_die,
+    change,
+    look,
+    plan_of,
+    starts,
+    until,
+    until_they_answer,
+)
 from tools import service, transaction
 from tools.contract import Host, Result, ToolError
 from tools.ssh import SshHost
@@ -62,11 +71,7 @@ async def host(machine: SystemdHost) -> AsyncIterator[Host]:
 
 
 async def engines_answer(link: Host) -> None:
-    """Wait until the host has come up whole."""
-    for _ in range(100):
-        if all([await answers(link, PORTS[name]) for name in ("good", NAMES[-1])]):
-            return
-        await asyncio.sleep(0.2)
+    await until_they_answer(link, [PORTS[name] for name in ("good", NAMES[-1])])
 
 
 async def run(
