@@ -29,7 +29,7 @@ from agent.audit_settings import AuditSettings
 from agent.chat_settings import ChatSettings
 from agent.config_doubts import Doubt, exposed_keys, tell, unknown_variables
 from agent.config_rules import check_project, loosened
-from agent.config_sources import Origin, Rank, read_files, wrong
+from agent.config_sources import Origin, Rank, json_says, read_files, wrong
 from agent.errors import UsageError
 from agent.inventory_settings import HostEntry, host_name
 from agent.model_settings import TAKEN, ModelEntry, model_name
@@ -86,18 +86,27 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="LEADLINE_", env_nested_delimiter="__", extra="forbid")
 
-    state_dir: Path = Field(default_factory=lambda: _xdg("XDG_STATE_HOME", ".local/state"))
-    cache_dir: Path = Field(default_factory=lambda: _xdg("XDG_CACHE_HOME", ".cache"))
+    state_dir: Path = Field(
+        default_factory=lambda: _xdg("XDG_STATE_HOME", ".local/state"),
+        description="Where transcripts, outputs, case files and labs lie.",
+    )
+    cache_dir: Path = Field(
+        default_factory=lambda: _xdg("XDG_CACHE_HOME", ".cache"), description="Package sources for labs."
+    )
     model: str = Field(
         default="playbook",
         description="playbook, or the name of a model at base_url.",
         validation_alias=AliasChoices("LEADLINE_MODEL", "model"),
     )
     base_url: str | None = Field(
-        default=None, validation_alias=AliasChoices("LEADLINE_BASE_URL", "OPENAI_BASE_URL", "base_url")
+        default=None,
+        description="OpenAI-compatible endpoint, such as http://gpu1:30000/v1; also OPENAI_BASE_URL.",
+        validation_alias=AliasChoices("LEADLINE_BASE_URL", "OPENAI_BASE_URL", "base_url"),
     )
     api_key: SecretStr | None = Field(
-        default=None, validation_alias=AliasChoices("LEADLINE_API_KEY", "OPENAI_API_KEY", "api_key")
+        default=None,
+        description="The key of base_url; better in LEADLINE_API_KEY or OPENAI_API_KEY.",
+        validation_alias=AliasChoices("LEADLINE_API_KEY", "OPENAI_API_KEY", "api_key"),
     )
     model_stream: bool = Field(
         default=True, description="Stream answers; an endpoint that refuses is asked for whole ones."
@@ -118,12 +127,18 @@ class Settings(BaseSettings):
         default=None, description="Model that adds its opinion to eval results; it decides nothing."
     )
     judge_base_url: str | None = Field(default=None, description="Its endpoint; default: base_url.")
-    ssh_config: Path | None = Field(default_factory=lambda: Path.home() / ".ssh" / "config")
-    known_hosts: Path = Field(default_factory=lambda: Path.home() / ".ssh" / "known_hosts")
-    max_turns: int = 40
-    max_tokens: int = 2_000_000
-    max_cost_usd: float = 5.0
-    max_wall_s: float = 3600.0
+    ssh_config: Path | None = Field(
+        default_factory=lambda: Path.home() / ".ssh" / "config",
+        description="Aliases, as ssh reads them.",
+    )
+    known_hosts: Path = Field(
+        default_factory=lambda: Path.home() / ".ssh" / "known_hosts",
+        description="Keys of hosts you know.",
+    )
+    max_turns: int = Field(default=40, description="Turns of the model before it must conclude.")
+    max_tokens: int = Field(default=2_000_000, description="Tokens of an investigation, in and out.")
+    max_cost_usd: float = Field(default=5.0, description="US dollars, by the prices that are set.")
+    max_wall_s: float = Field(default=3600.0, description="Seconds of work on an investigation.")
     experiment_repeats: int = Field(
         default=3, ge=1, le=20, description="Runs of each level, before and after, at least."
     )
@@ -317,23 +332,11 @@ def _named_in_environment(location: Sequence[str]) -> str | None:
     for top in [str(one).upper() for one in choices if str(one) != location[0]]:
         for end in range(len(location), 0, -1):
             name = "__".join([top, *location[1:end]]).upper()
-            if name in there and (end == len(location) or _json_says(there[name], location[end:])):
+            if name in there and (end == len(location) or json_says(there[name], location[end:])):
                 return name
     if location[0] == "slack" and location[-1] in _slack_keys().get("slack", {}):
         return f"SLACK_{location[-1].upper()}"
     return None
-
-
-def _json_says(text: str, location: Sequence[str]) -> bool:
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return False
-    for part in location:
-        if not isinstance(found, dict) or part not in found:
-            return False
-        found = found[part]
-    return True
 
 
 def files_with(section: str) -> list[Path]:

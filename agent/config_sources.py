@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import stat
 import tomllib
@@ -128,6 +129,19 @@ def _refuse_twice(files: Sequence[ConfigFile]) -> None:
                         f"[{table}.{name}] stands in {seen[name]} and in {file.path}", do="keep one of them"
                     )
                 seen[name] = file.path
+
+
+def json_says(text: str, location: Sequence[str]) -> bool:
+    """Tell whether a variable that holds a table as JSON sets something at a location."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return False
+    for part in location:
+        if not isinstance(found, dict) or part not in found:
+            return False
+        found = found[part]
+    return True
 
 
 def wrong(files: Sequence[ConfigFile], found: WrongField) -> UsageError:

@@ -101,8 +101,10 @@ class RoleMap(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    approver: tuple[Entry, ...] = ()
-    admin: tuple[Entry, ...] = ()
+    approver: tuple[Entry, ...] = Field(
+        default=(), description="Who decides on changes, as SURFACE:TEAM:USER."
+    )
+    admin: tuple[Entry, ...] = Field(default=(), description="Who may also void what others approved.")
 
     @model_validator(mode="after")
     def _once(self) -> RoleMap:

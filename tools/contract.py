@@ -133,7 +133,9 @@ class ToolSettings(BaseModel):
     allow_in_flight: bool = Field(
         default=False, description="May a change restart a server that is answering requests?"
     )
-    allow_container_exec: bool = False
+    allow_container_exec: bool = Field(
+        default=False, description="May `run` enter the root of a process, as of one in a container?"
+    )
     ask_engine: bool = Field(
         default=False,
         description="May a launch line be tried against the engine's own argument class on its host, in the "
