@@ -88,13 +88,13 @@ def rated(job: Job, wanted: Case, session: Session, model: str) -> Result:
     )
 
 
-async def work(session: Session) -> None:
+async def work(session: Session, *, by: str = "eval") -> None:
     """Let a session go on to its end, approving every plan: a lab harms nobody."""
     try:
         async for _ in session.ask():
             pass
         while (asked := session.waiting) is not None:
-            yes = Approval(change=asked.change, digest=asked.digest, decision="approved", by="eval")
+            yes = Approval(change=asked.change, digest=asked.digest, decision="approved", by=by)
             async for _ in session.answer(yes):
                 pass
     finally:

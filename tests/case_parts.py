@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from agent.approvals import Approval
 from agent.config import Settings
 from agent.events import (
     ConclusionChecked,
@@ -36,6 +35,7 @@ from agent.state import (
 )
 from agent.transcript import Transcript
 from evals.lab.hosts import Lab
+from evals.solve import work
 from tools.artifacts import ArtifactStore
 from tools.contract import ArtifactRef
 from tools.host import connect
@@ -51,14 +51,8 @@ async def investigate(
     host = await connect(dataclasses.replace(lab.target(), name=name), settings)
     session = Session.start(settings, model_of(settings), {name: host}, symptom, mode, scenario=scenario)
     try:
-        async for _ in session.ask():
-            pass
-        while (asked := session.waiting) is not None:
-            yes = Approval(change=asked.change, digest=asked.digest, decision="approved", by="carla")
-            async for _ in session.answer(yes):
-                pass
+        await work(session, by="carla")
     finally:
-        await session.close()
         await host.close()
     return session
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from agent.approvals import Approval
 from agent.casefile import build, to_markdown
 from agent.config import Settings
 from agent.events import ActionStarted, ChangeMoved, ConclusionChecked, Judged
@@ -24,6 +23,7 @@ from agent.session import Session
 from agent.state import AssistantTurn, Message
 from evals.lab.hosts import Lab
 from evals.lab.scenario import Scenario, load
+from evals.solve import work
 from tests.lab_fixtures import running
 from tools.artifacts import ArtifactStore
 from tools.host import connect
@@ -79,14 +79,8 @@ async def _investigate(settings: Settings, lab: Lab, model: Model) -> Session:
     host = await connect(lab.target(), settings)
     session = Session.start(settings, model, {host.name: host}, SYMPTOM, "apply", scenario=lab.scenario)
     try:
-        async for _ in session.ask():
-            pass
-        while (asked := session.waiting) is not None:
-            yes = Approval(change=asked.change, digest=asked.digest, decision="approved", by="test")
-            async for _ in session.answer(yes):
-                pass
+        await work(session)
     finally:
-        await session.close()
         await host.close()
     return session
 
