@@ -16,6 +16,9 @@ _HOST: Final = (
     r"(?:[\w-]+\.)+[^\W\d_][\w-]*|(?:\d{1,3}\.){3}\d{1,3}|\[[0-9A-Fa-f:.]+\]|0x[0-9A-Fa-f]+|\d{8,10}"
 )
 _URL: Final = re.compile(rf"(?i)\b([a-z][a-z0-9+.-]*)(:)(//+)((?:[^\s/@<>\"']*@)?)({_HOST})(?![\w-])")
+_ANY: Final = re.compile(r"(?i)\b([a-z][a-z0-9+.-]*):([/\\]{2,})([^\s/\\?#<>\"'|]+)")
+_ONE_NAME: Final = re.compile(r"(?a)[$\w{}-]*[$A-Za-z{_][$\w{}-]*")
+"""A host without a dot, or a place to write one: nothing outside the site has such a name."""
 _BARE_SLASHES: Final = re.compile(rf"(?<![:\w/\]])(//)({_HOST})(?=[/:?#])")
 _MAIL: Final = re.compile(rf"(?<=[\w.+-])(@)({_HOST})(?![\w-])")
 _MAILTO: Final = re.compile(r"(?i)\b(mailto|xmpp|tel|sms)(:)(?=\S)")
@@ -44,7 +47,16 @@ def defang(text: str, ours: Collection[str] = ()) -> str:
     def bare(match: re.Match[str]) -> str:
         return match.group() if _is_ours(match[1], known) else _dotted(match[1])
 
-    text = _URL.sub(url, text)
+    def odd(match: re.Match[str]) -> str:
+        """Break an address whose host a browser reads in its own way: octal, 1.2, other dots, %2e."""
+        scheme, slashes, authority = match.groups()
+        host = authority.rpartition("@")[2]
+        names = (host, re.sub(r":[0-9]*$", "", host))
+        if any(_is_ours(name, known) or _ONE_NAME.fullmatch(name) for name in names):
+            return match.group()
+        return f"{scheme}[:]{slashes}{authority.replace('@', '[@]')}"
+
+    text = _ANY.sub(odd, _URL.sub(url, text))
     text = _BARE_SLASHES.sub(lambda match: named(match).replace("[//]", "/[/]"), text)
     text = _MAIL.sub(named, text)
     text = _MAILTO.sub(r"\1[\2]", text)

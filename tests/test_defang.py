@@ -37,6 +37,14 @@ FOREIGN = [
     "(https://evil.com)",
     "x=https://evil.com&y=http://also.evil.net/z",
     "https://evil.com.",
+    "https://evil\N{IDEOGRAPHIC FULL STOP}example/x",
+    "https://evil\N{FULLWIDTH FULL STOP}example/x",
+    "https://0310.0.0.1/x",
+    "https://8.525314/x",
+    "https://020402004010/",
+    "https://evil%2eexample/",
+    "https://a@127.0.0.1%40evil.example/",
+    "https://\N{CIRCLED DIGIT ONE}.0.0.1/",
 ]
 OURS = [
     "http://127.0.0.1:30000/v1/models",
@@ -44,6 +52,7 @@ OURS = [
     "http://10.0.0.7:9100/metrics",
     "http://[::1]:30000/",
     "http://gpu1:30000/",
+    "http://$HOST:30000/ http://{host}/ file:///etc/x unix:///run/x.sock lab://kimi#1",
     "server_args.py line 12, engine.service, 0.5.11, v1.2.3",
     "sglang/srt/server_args.py::ServerArgs.method",
     "torch.cuda.graphs and model.config.json",

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 _STDERR_CHARS = 2000
 _LINE_CHARS = 2000
 _FRAME_CHARS = 1200
-_JQ_KIB = 2 << 20
+BOUNDED = ("sh", "-c", 'ulimit -v 2097152 2>/dev/null; exec "$@"', "sh")
+"""Goes before a command that may take no more than 2 GiB of memory."""
 _REAL_PATHS = (
     'for f; do readlink -f -- "$f" || echo; '
     'if [ -p "$f" ]; then echo "a FIFO"; elif [ -S "$f" ]; then echo "a socket"; '
@@ -171,7 +172,7 @@ async def executed(ctx: ToolContext, args: Args, decision: Decision) -> tuple[Re
     argv = list(decision.argv[0]) if decision.direct else ["sh", "-c", decision.rendered]
     if any(stage[0].rsplit("/", 1)[-1] == "jq" for stage in decision.argv):
         # Its programs can double a text without end: a host that serves a model has no memory to lose.
-        argv = ["sh", "-c", f"ulimit -v {_JQ_KIB} 2>/dev/null; {decision.rendered}"]
+        argv = [*BOUNDED, *argv]
     secrets = await secrets_behind(host, enter, decision) if reshapes(decision) else set()
     result = await host.exec([*enter, *argv], timeout_s=args.timeout_s)
     _check_entered(enter, result)
