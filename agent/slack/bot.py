@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections import defaultdict
 from collections.abc import Coroutine
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 from agent.errors import LeadlineError
@@ -54,7 +53,7 @@ class Bot:
         """Keep a message before it is acknowledged: should this process die, the next one answers it."""
         if spoken.mention or self.desk.store.get(spoken.place) is not None:
             clean = replace(spoken, text=self.desk.door.clean.exact(spoken.text))
-            self.desk.store.keep(spoken.name, json.dumps(asdict(clean)))
+            self.desk.store.keep(spoken.name, clean.to_json())
 
     def heard(self, spoken: Spoken) -> None:
         """Take in a message, acknowledged or about to be."""
@@ -76,7 +75,20 @@ class Bot:
     # ---- the life of the process
 
     async def recover(self) -> None:
-        """Go on with what a process of before left: its threads, its streams, its buttons."""
+        """Go on with what a process of before left: messages of its own, threads, what it had not heard."""
+        await self._finish_messages()
+        for kept in self.desk.store.unfinished():
+            _log.info("going on with %s in channel %s", kept.thread or kept.question, kept.place.channel)
+            talk = await self._begin(kept, idle=True)
+            self._work(talk)
+            await talk.tell("I was restarted, and go on where this stood.")
+        for text in self.desk.store.left():
+            spoken = Spoken.from_json(text)
+            # Its delivery was noted when it came; a shortcut has no other name.
+            self.heard(spoken if spoken.name == spoken.delivery else replace(spoken, delivery=""))
+
+    async def _finish_messages(self) -> None:
+        """End the streams and close the buttons that nobody serves any more."""
         desk = self.desk
         for shown in desk.store.open_messages("stream"):
             await end_stream(desk.door, shown.place, shown.ts)
@@ -86,14 +98,6 @@ class Bot:
                 await approvals.close(desk.door, desk.store, desk.settings, shown.ref)
             except SlackRefused as error:
                 _log.warning("%s", error)
-        for kept in desk.store.unfinished():
-            _log.info("going on with %s in channel %s", kept.thread or kept.question, kept.place.channel)
-            talk = await self._begin(kept, idle=True)
-            self._work(talk)
-            await talk.tell("I was restarted, and go on where this stood.")
-        for said in desk.store.left():
-            spoken = Spoken(**(row := json.loads(said)) | {"place": Place(**row["place"])})
-            self.heard(spoken if spoken.name == spoken.delivery else replace(spoken, delivery=""))
 
     async def drain(self, seconds: float) -> bool:
         """Let every investigation come to a stop; return whether all did in time."""
@@ -138,11 +142,10 @@ class Bot:
     # ---- messages
 
     async def _take(self, spoken: Spoken) -> None:
+        """Hear a message, and keep it no longer; where this process ends first, the next one hears it."""
         try:
             await self._hear(spoken)
-        except asyncio.CancelledError:
-            raise  # the process ends, and the next one hears it
-        except BaseException:
+        except Exception:
             self.desk.store.done(spoken.name)
             raise
         self.desk.store.done(spoken.name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from agent.slack.store import Place
@@ -45,6 +45,16 @@ class Spoken:
     def begins(self) -> bool:
         """Tell whether the message begins its thread."""
         return self.ts == self.place.ts
+
+    def to_json(self) -> str:
+        """Return the message as it is kept until it has been answered."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Spoken:
+        """Return a message that `to_json` kept."""
+        row = json.loads(text)
+        return cls(**{**row, "place": Place(**row["place"])})
 
 
 @dataclass(frozen=True, slots=True)
