@@ -12,7 +12,7 @@ from evals.coverage import not_recorded
 from evals.jobs import Job
 from evals.results import Result
 from evals.score import score
-from evals.whole import check_whole
+from evals.whole import check_origin, check_whole
 
 
 async def rate(job: Job, context: RunContext) -> Result:
@@ -28,13 +28,14 @@ async def rate(job: Job, context: RunContext) -> Result:
             f"{path}:{count}: line: the transcript has {count} events, {about.events} were kept",
             do=f"fetch the file again, or set `events` in {path.with_suffix('.yaml').name}",
         )
+    check_origin(about, recording, recordings.path_of(job.recording, asked.transcripts))
     try:
         rated = score(wanted, recording.events, recording.store)
     except (KeyError, ValueError):
         check_whole(recording, recordings.path_of(job.recording, asked.transcripts))
         raise
     misses = recordings.misses(about, rated)
-    if misses or not about.expect:  # a changed artifact is none of the run's doing
+    if misses or rated.evidence_missed or not about.expect:  # a changed artifact is none of the run's doing
         check_whole(recording, recordings.path_of(job.recording, asked.transcripts))
     return _result(job, recording.started).model_copy(
         update={

@@ -11,6 +11,7 @@ from evals.pack import PackError
 from evals.packed import PackedStore
 from evals.quoted_source import find_leaks
 from evals.source_text import package_root
+from evals.whole import check_origin
 
 Progress = Callable[[str], None]
 
@@ -49,6 +50,7 @@ def _read(name: str, folder: Path, store: PackedStore) -> set[str]:
         raise LeadlineError(
             f"{path}:{count}: line: the transcript has {count} events, {about.events} were kept"
         )
+    check_origin(about, recording, path)
     used: set[str] = set()
     for event in recording.events:
         for field, ref in recordings.references(event):

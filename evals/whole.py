@@ -6,7 +6,21 @@ from pathlib import Path
 
 from agent.errors import TranscriptError
 from agent.models.replay import Recording
-from evals.recordings import references
+from evals.recordings import About, references
+
+_TOLD = ("recorded", "scenario", "mode", "product", "at")
+"""What both a transcript and the file beside it tell."""
+
+
+def check_origin(about: About, recording: Recording, path: Path) -> None:
+    """Raise `TranscriptError` when the file beside a transcript tells another origin than the transcript."""
+    for name in _TOLD:
+        told, is_so = getattr(about, name), getattr(recording.started, name)
+        if told != is_so:
+            raise TranscriptError(
+                f"{path.with_suffix('.yaml')}: {name}: {told}, but the transcript says {is_so}",
+                do="fetch both files again",
+            )
 
 
 def check_whole(recording: Recording, path: Path) -> None:

@@ -70,6 +70,15 @@ def test_a_rating_outside_the_bounds_kept_beside_it_is_a_difference(small: Path)
     assert result.differences == ["cause is 1, expected 0"]
 
 
+def test_an_altered_output_is_no_fault_of_the_run_whatever_is_expected_of_it(small: Path) -> None:
+    about = small / "transcripts" / "small-right.yaml"
+    about.write_text(about.read_text() + "expect: {outcome: 1}\n")
+    for file in (small / "transcripts" / "artifacts").iterdir():
+        file.write_bytes(file.read_bytes() + b" ")
+    (result,) = done(small, "score").results
+    assert result.score is None and "was changed on disk" in result.error
+
+
 @pytest.mark.slow
 def test_after_kill_9_only_what_is_missing_is_done(small: Path) -> None:
     copies(small / "transcripts", "small-right", 24)

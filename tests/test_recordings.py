@@ -196,6 +196,15 @@ def test_what_is_wrong_beside_a_recording_is_named(
         recordings.about(NAME, folder)
 
 
+def test_another_origin_than_that_of_the_transcript_is_named(folder: Path) -> None:
+    change(
+        folder / f"{NAME}.yaml",
+        lambda text: text.replace("recorded: demonstration", "recorded: openai:gpt-9"),
+    )
+    told = r"founding-halfway.yaml: recorded: openai:gpt-9, but the transcript says demonstration"
+    assert any(told in text for text in problems([NAME], folder))
+
+
 def test_an_unfinished_thread_is_not_kept(thread: Path, tmp_path: Path) -> None:
     change(thread / "transcript.jsonl", lambda text: "".join(text.splitlines(keepends=True)[:-1]))
     with pytest.raises(UsageError, match="has not ended"):
