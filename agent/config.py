@@ -29,7 +29,8 @@ from agent.audit_settings import AuditSettings
 from agent.chat_settings import ChatSettings
 from agent.config_doubts import Doubt, exposed_keys, tell, unknown_variables
 from agent.config_rules import check_project, loosened
-from agent.config_sources import Origin, Rank, json_says, read_files, wrong
+from agent.config_sources import Origin, Rank, read_files, wrong
+from agent.config_variables import by_its_own_name, not_json, variable_of
 from agent.errors import UsageError
 from agent.inventory_settings import HostEntry, host_name
 from agent.model_settings import TAKEN, ModelEntry, model_name
@@ -220,9 +221,11 @@ def load_settings(**flags: object) -> Settings:
         tell(doubts(found))
         return with_model(found, found.model, flags.get("base_url")) if found.model in found.models else found
     except ValidationError as error:
-        raise wrong(read_files(config_files()), first_wrong(error, "settings", Settings)) from error
+        refused = by_its_own_name(Settings, first_wrong(error, "settings", Settings))
+        raise wrong(read_files(config_files()), refused, _variable_of(refused.place)) from error
     except SettingsError as error:
-        raise UsageError(f"a setting in the environment is not JSON: {error}", do="see LEADLINE_*") from error
+        what = f"{not_json(str(error))} does not hold JSON"
+        raise UsageError(what, do="write a list, or a table, as JSON") from error
 
 
 def doubts(settings: Settings) -> list[Doubt]:
@@ -315,7 +318,7 @@ def origin_of(location: Sequence[str], flags: Mapping[str, object], named: str |
             return Origin("file", str(found.path), found.line(place))
     if location[0] in flags:
         return Origin("flag", f"--{location[0].replace('_', '-')}")
-    name = _named_in_environment(location)
+    name = _variable_of(tuple(location))
     if name is not None:
         return Origin("environment", name)
     for file in reversed(read_files(config_files())):
@@ -324,19 +327,11 @@ def origin_of(location: Sequence[str], flags: Mapping[str, object], named: str |
     return Origin("default", "")
 
 
-def _named_in_environment(location: Sequence[str]) -> str | None:
-    """Return the variable that sets a setting: its own, or one of a table around it that holds JSON."""
-    there = {name.upper(): value for name, value in os.environ.items()}  # noqa: TID251
-    alias = Settings.model_fields[location[0]].validation_alias
-    choices = alias.choices if isinstance(alias, AliasChoices) else [f"LEADLINE_{location[0]}"]
-    for top in [str(one).upper() for one in choices if str(one) != location[0]]:
-        for end in range(len(location), 0, -1):
-            name = "__".join([top, *location[1:end]]).upper()
-            if name in there and (end == len(location) or json_says(there[name], location[end:])):
-                return name
-    if location[0] == "slack" and location[-1] in _slack_keys().get("slack", {}):
-        return f"SLACK_{location[-1].upper()}"
-    return None
+def _variable_of(location: Sequence[str | int]) -> str | None:
+    found = variable_of(Settings, os.environ, location)  # noqa: TID251
+    if found is None and location[:1] == ("slack",) and location[-1] in _slack_keys().get("slack", {}):
+        return f"SLACK_{str(location[-1]).upper()}"
+    return found
 
 
 def files_with(section: str) -> list[Path]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import stat
 import tomllib
@@ -131,30 +130,19 @@ def _refuse_twice(files: Sequence[ConfigFile]) -> None:
                 seen[name] = file.path
 
 
-def json_says(text: str, location: Sequence[str]) -> bool:
-    """Tell whether a variable that holds a table as JSON sets something at a location."""
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return False
-    for part in location:
-        if not isinstance(found, dict) or part not in found:
-            return False
-        found = found[part]
-    return True
-
-
-def wrong(files: Sequence[ConfigFile], found: WrongField) -> UsageError:
-    """Return what a person reads of a value that does not hold: field, file and line, and what would."""
+def wrong(files: Sequence[ConfigFile], found: WrongField, variable: str | None = None) -> UsageError:
+    """Return what a person reads of a value that does not hold: field, variable or file, and what would."""
     location = found.place
+    said = found.says.replace("there is no such field", "there is no such setting")
+    if variable is not None:
+        return UsageError(f"setting {found.field} in the variable {variable}: {said}", do=found.do)
     file = next((one for one in reversed(files) if one.says(location)), None)
-    if file is None:  # a single value that stands for a list of one has no place of its own in the file
+    if file is None and len(location) > 1:  # a single value in place of a list has no place of its own
         file = next((one for one in reversed(files) if one.says(location[:-1])), None)
     line = file.line(location) if file is not None else None
     where = f" in {file.path}" + (f" line {line}" if line else "") if file is not None else ""
     names = ", ".join(str(one.path) for one in files) or "none"
     do = "" if where else f"see LEADLINE_* in the environment and these files: {names}"
-    said = found.says.replace("there is no such field", "there is no such setting")
     return UsageError(f"setting {found.field}{where}: {said}", do=found.do or do)
 
 

@@ -120,6 +120,53 @@ def test_settings_and_inventory_name_file_line_and_what_is_near(
     assert "Value error" not in str(raised.value) and "Input" not in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("base_url = 3\n", r"^setting base_url in .* line 1: should be text$"),
+        ("\nmodel = 3\n", r"^setting model in .* line 2: should be text$"),
+        ('api_key = ["x"]\n', r"^setting api_key in .* line 1: should be text$"),
+    ],
+)
+def test_a_setting_with_other_names_is_told_by_its_own(folder: SettingsFolder, text: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        folder.load(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        (
+            "LEADLINE_MAX_TURNS",
+            "many",
+            "setting max_turns in the variable LEADLINE_MAX_TURNS: should",
+        ),
+        (
+            "LEADLINE_SLACK",
+            '{"teams": ["x"]}',
+            r"slack\.teams\.0 in the variable LEADLINE_SLACK: 'x' is not",
+        ),
+        (
+            "LEADLINE_TOOLS__ALLOW_LOAD",
+            "maybe",
+            r"the variable LEADLINE_TOOLS__ALLOW_LOAD: should be true",
+        ),
+        (
+            "LEADLINE_HOSTS",
+            '{"gpu9": {"rol": 1}}',
+            r"hosts\.gpu9\.rol in the variable LEADLINE_HOSTS.*: role",
+        ),
+        ("LEADLINE_HOSTS", "{", "^LEADLINE_HOSTS does not hold JSON; write a list, or a table, as JSON$"),
+    ],
+)
+def test_a_variable_that_does_not_hold_is_named(
+    folder: SettingsFolder, monkeypatch: pytest.MonkeyPatch, name: str, value: str, says: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(UsageError, match=says):
+        folder.load("max_turns = 3\n")
+
+
 def test_arguments_and_scripts_by_hand_name_the_field(tmp_path: Path) -> None:
     with pytest.raises(
         UsageError, match=r"^grep: patern: there is no such field \(and 1 more\); nearest: pat"
