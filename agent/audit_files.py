@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from agent.audit_record import FIRST, Broken, read
-from agent.whole_file import put_whole
+from agent.whole_file import private_folder, put_whole
 
 CURRENT = "audit.jsonl"
 HEAD = "head"
@@ -74,7 +74,7 @@ class Chain:
         self.folder = folder
         self.path = folder / CURRENT
         fresh = not folder.exists()
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(folder)
         self._known: tuple[int, int] | None = None
         self.tip = Tip()
         self.torn = b""

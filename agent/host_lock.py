@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from agent.errors import LeadlineError
+from agent.whole_file import private_folder
 
 
 class HostBusy(LeadlineError):
@@ -20,7 +21,7 @@ class HostBusy(LeadlineError):
 def host_lock(state_dir: Path, host: str, key: str | None) -> Iterator[None]:
     """Hold the lock of a host, known by its key where it has one; raise `HostBusy` when another does."""
     folder = state_dir / "hosts"
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    private_folder(folder)
     name = hashlib.sha256((key or host).encode()).hexdigest()[:32]
     descriptor = os.open(folder / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

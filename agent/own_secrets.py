@@ -12,6 +12,7 @@ from pydantic import BaseModel, SecretBytes, SecretStr
 
 from agent.config import Settings
 from agent.errors import LeadlineError
+from agent.whole_file import private_folder
 from tools import redact_own
 from tools.contract import Redactor
 
@@ -67,7 +68,7 @@ def _key(folder: Path) -> bytes:
     """Return the key kept in the state folder, made at random the first time."""
     path = folder / _KEY_FILE
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(folder)
         if not path.exists():
             _make(path)
         key = path.read_bytes()

@@ -25,6 +25,7 @@ from agent.models.views import parse_view
 from agent.models.views import rows as rows_of
 from agent.transcript import read_events
 from agent.untrusted import wrapped
+from agent.whole_file import private_folder
 from prompts.render import render
 from tools.artifacts import ArtifactStore
 from tools.display import printable
@@ -125,7 +126,7 @@ def _index(state_dir: Path, most: int | None = None) -> sqlite3.Connection:
 
 
 def _opened(path: Path) -> sqlite3.Connection:
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    private_folder(path.parent)
     path.touch(mode=0o600)
     index = sqlite3.connect(path, timeout=5.0)
     try:

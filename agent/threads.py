@@ -15,6 +15,7 @@ from agent.errors import TranscriptError, UsageError
 from agent.events import Ended, Started
 from agent.state import Mode, Outcome
 from agent.transcript import peek_events
+from agent.whole_file import private_folder
 
 _ID = re.compile(r"[a-z0-9][a-z0-9-]{2,63}")
 
@@ -50,7 +51,8 @@ def create(settings: Settings, thread: str | None = None) -> Path:
     """Make the folder of a new thread, readable by its owner alone; with no id it takes one that is free."""
     folder = folder_of(settings, thread or new_id())
     try:
-        folder.mkdir(parents=True, mode=0o700)
+        private_folder(folder.parent)
+        folder.mkdir(mode=0o700)
     except FileExistsError as error:
         if thread is None:  # of many that begin within one second, two may draw the same
             return create(settings)

@@ -8,9 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from agent.audit_files import CURRENT, HEAD
+from agent.approvals_record import read_key
+from agent.audit_files import CURRENT, HEAD, Chain
 from agent.audit_record import AuditRecord, read, seal
 from agent.audit_verify import verify
+from agent.config import Settings
+from agent.host_lock import host_lock
+from agent.slack.store import SlackStore
+from agent.threads import create
 from tests.audit_parts import POINTS, SECRET, Machine, audit_in, die_at, filled, lines, rewrite
 from tests.killed_run import in_fork
 
@@ -35,6 +40,32 @@ def test_a_whole_audit_is_whole(tmp_path: Path) -> None:
     assert (found.records, found.problem, found.notes) == (RECORDS, "", [])
     assert (tmp_path / "audit" / CURRENT).stat().st_mode & 0o777 == 0o600
     assert (tmp_path / "audit").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("first", ["thread", "audit", "key", "slack", "lock"])
+def test_the_state_folder_is_its_owners_alone_whatever_is_made_in_it_first(
+    tmp_path: Path, first: str
+) -> None:
+    state = tmp_path / "state" / "leadline"
+    settings = Settings(state_dir=state)
+    before = os.umask(0o022)
+    try:
+        match first:
+            case "thread":
+                create(settings)
+            case "audit":
+                Chain(state / "audit")
+            case "key":
+                read_key(state)
+            case "slack":
+                SlackStore(state).close()
+            case _:
+                with host_lock(state, "gpu1", None):
+                    pass
+    finally:
+        os.umask(before)
+    made = [path for path in (state.parent, *state.parent.rglob("*")) if path.is_dir()]
+    assert [path for path in made if path.stat().st_mode & 0o777 != 0o700] == []
 
 
 @pytest.mark.threat(16)

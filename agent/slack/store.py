@@ -15,6 +15,7 @@ from typing import Final, Literal
 
 from agent.errors import LeadlineError
 from agent.roles import Person
+from agent.whole_file import private_folder
 
 STORE: Final = "slack.sqlite"
 _VERSION: Final = 1
@@ -80,7 +81,7 @@ class SlackStore:
         self.path = state_dir / STORE
         self._count = 0
         try:
-            state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private_folder(state_dir)
             self.path.touch(mode=0o600)
             self._connection = sqlite3.connect(self.path, isolation_level=None, timeout=10.0)
             self._prepare()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from agent.config import Settings
 from agent.surfaces.doctor_types import Check, broken, ok, skipped, warning
+from agent.whole_file import private_folder
 
 _LEAST, _WANTED = 100 << 20, 1 << 30
 _CLOCK_S = 5.0
@@ -23,7 +24,7 @@ async def check_state(settings: Settings) -> list[Check]:
 def _state(folder: Path) -> list[Check]:
     about = "state folder"
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(folder)
         probe = folder / f".doctor-{os.getpid()}"
         probe.write_bytes(b"")
         probe.unlink()

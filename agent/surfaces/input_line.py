@@ -24,6 +24,7 @@ from prompt_toolkit.utils import is_dumb_terminal
 
 from agent.surfaces.keys import STYLE, Commands, Complete, bindings, editing
 from agent.surfaces.pastes import Pastes
+from agent.whole_file import private_folder
 
 REFRESH_S = 0.5
 """How often seconds and bars below the text are drawn anew."""
@@ -75,7 +76,7 @@ class _History(FileHistory):
     """Remember lines in a file of the person alone, without the secrets in them."""
 
     def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(path.parent)
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
         super().__init__(str(path))
         self._writer = ThreadPoolExecutor(max_workers=1)

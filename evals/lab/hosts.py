@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.errors import LeadlineError, UsageError
+from agent.whole_file import private_folder
 from evals.lab import sandbox
 from evals.lab.sandbox import Process, SandboxError
 
@@ -196,7 +197,8 @@ def up(
     package = _package(plan, settings, progress)
     ident = secrets.token_hex(3)
     folder = _labs(settings) / ident
-    folder.mkdir(parents=True, mode=0o700)
+    private_folder(folder.parent)
+    folder.mkdir(mode=0o700)
     try:
         return _start(plan, package, folder, settings, progress, idle_s, timeout_s)
     except SandboxError:
