@@ -13,7 +13,7 @@ from tests.file_host import FileHost
 from tests.slack_parts import bot, buttons, now, settings_for, trial
 
 ME = f"<@{BOT_USER}>"
-ROLES = {"approver": [f"slack:{TEAM}:U0ADA", f"slack:{TEAM}:U0BEN"]}
+ROLES = {"approver": [f"slack:{TEAM}:U0ADA", f"slack:{TEAM}:U0BEN", "slack:T0ELSEWHERE:U0OTHER"]}
 
 
 def approving(**more: Any) -> dict[str, Any]:
@@ -36,6 +36,7 @@ async def test_what_is_approved_is_shown_whole_and_who_decided_is_told(tmp_path:
         ):
             assert text in shown, text
         assert "<@U0BEN>" in shown and "<@U0ADA>" not in shown, "who asked is not called to approve it"
+        assert "slack:T0ELSEWHERE:U0OTHER" in shown, "nor is a stranger"
         assert "disable-cuda-graph" in shown
         await slack.user("U0BEN").clicks(question, "approve")
         answer = await slack.message("C0OPS", action='"plot"', thread=said.ts)

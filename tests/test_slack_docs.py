@@ -21,6 +21,7 @@ from agent.slack.approvals import APPROVE
 from agent.slack.run import serving
 from tests.fake_slack import FakeSlack
 from tests.fake_slack_scopes import EVENT_SCOPES
+from tests.fake_slack_world import TEAM
 from tests.in_process import leadline
 from tests.picture import beyond_the_edge, need_chromium, png, screenshot
 from tests.slack_bot_parts import EVENTS, ME, make_slack, said_settings
@@ -106,7 +107,7 @@ async def test_the_pictures_are_renewed_on_purpose(request: pytest.FixtureReques
     try:
         async with make_slack() as slack:
             thread, question = await investigated(slack, settings_with(slack, tmp_path, lab))
-            pages = {THREAD: (slack.thread_html("C0OPS", thread), 2500), APPROVAL: (question, 1010)}
+            pages = {THREAD: (slack.thread_html("C0OPS", thread), 2500), APPROVAL: (question, 1130)}
     finally:
         lab_command(tmp_path, "down", up["id"])
     for picture, (html, height) in pages.items():
@@ -125,7 +126,8 @@ def lab_command(state: Path, *words: str) -> str:
 
 def settings_with(slack: FakeSlack, root: Path, lab: str) -> Settings:
     """Return settings in which gpu1 is a host of the lab."""
-    said: dict[str, Any] = said_settings(root, slack, hosts=["gpu1"])
+    roles = {"roles": {"approver": [f"slack:{TEAM}:U0BEN", f"slack:{TEAM}:U0CLEO"]}}
+    said: dict[str, Any] = said_settings(root, slack, hosts=["gpu1"], approvals=roles)
     for channel in said["slack"]["channels"].values():
         channel["hosts"] = ["gpu1"]
     return Settings(**said | {"hosts": {"gpu1": {"ssh": lab}}})

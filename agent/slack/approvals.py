@@ -180,7 +180,7 @@ def _deciders(settings: Settings, record: ApprovalRecord, clean: Cleaner) -> str
     approvals, asker = settings.approvals, ":".join(record.requester.key)
     listed = (*approvals.roles.approver, *approvals.roles.admin)
     others = [entry for entry in listed if entry != asker or approvals.requester_may_approve]
-    shown = ", ".join(map(_called, others[:_MOST_CALLED]))
+    shown = ", ".join(_called(entry, settings) for entry in others[:_MOST_CALLED])
     more = f" and {len(others) - _MOST_CALLED} more" if len(others) > _MOST_CALLED else ""
     nobody = "nobody here" if listed else "nobody here: [approvals.roles] is empty"
     asked = escaped(clean.line(record.requester.label(), 120))
@@ -188,9 +188,9 @@ def _deciders(settings: Settings, record: ApprovalRecord, clean: Cleaner) -> str
     return (shown + more or nobody) + but
 
 
-def _called(entry: str) -> str:
-    surface, _, user = entry.split(":")
-    return f"<@{user}>" if surface == "slack" else escaped(entry)
+def _called(entry: str, settings: Settings) -> str:
+    surface, team, user = entry.split(":")
+    return f"<@{user}>" if surface == "slack" and team in settings.slack.teams else escaped(entry)
 
 
 def _actions(record: ApprovalRecord) -> Block:
