@@ -25,6 +25,7 @@ ADA = Person(surface="slack", team="T0LEADLINE", user="U0ADA", standing="member"
 
 def test_markup_of_slack_is_inert() -> None:
     assert escaped("<!channel> & <@U0ADA|x>") == "&lt;!channel&gt; &amp; &lt;@U0ADA|x&gt;"
+    assert escaped("cat x | tr a b", "markdown") == "cat x | tr a b"
     told = escaped("# big\n*bold* [a](b) `c` a_b _i_", "markdown")
     assert told == "\\# big\n\\*bold\\* \\[a\\](b) \\`c\\` a_b \\_i\\_"
 

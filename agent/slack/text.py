@@ -23,7 +23,7 @@ SECTION_CHARS: Final = 2900
 Markup = Literal["mrkdwn", "markdown"]
 """``mrkdwn`` is Slack's own, of messages and blocks; ``markdown`` that of streamed text."""
 
-_MARKDOWN: Final = re.compile(r"[\\`*~\[\]|]|(?<!\w)_|_(?!\w)|^#+(?=\s)")
+_MARKDOWN: Final = re.compile(r"[\\`*~\[\]]|(?<!\w)_|_(?!\w)|^#+(?=\s)")
 _LEADING: Final = re.compile(r"^\s*(?:[>+-]|\d+[.)])(?=\s)")
 
 
