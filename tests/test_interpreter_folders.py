@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.one_file import machine_of
+from tests.one_file import OneFile, machine_of
 from tools.interpreter.base import World
+from tools.interpreter.machine import Machine
 from tools.interpreter.values import Unknown
 from tools.settings import host_facts
 from tools.settings.types import HostFacts
+from tools.syntax import Module, parse
 
 TEXT = """
 import glob
@@ -88,3 +90,68 @@ def test_a_folder_of_this_machine_is_listed_without_hidden_files(tmp_path: Path)
     assert host_facts.list_local(str(tmp_path)) == ["config.json"]
     with pytest.raises(OSError, match="nowhere"):
         host_facts.list_local(str(tmp_path / "nowhere"))
+
+
+PACKAGE = {
+    "a/__init__.py": "",
+    "a/b/__init__.py": """
+import importlib
+import pkgutil
+
+def names():
+    package = importlib.import_module("sglang.a.b")
+    found = pkgutil.iter_modules(package.__path__, "sglang.a.b.")
+    return [(name, is_package) for _, name, is_package in found]
+
+def elsewhere():
+    return [name for _, name, _ in pkgutil.iter_modules(["/usr/lib"])]
+""",
+    "a/b/two.py": "",
+    "a/b/one.py": "",
+    "a/b/inner/__init__.py": "",
+    "a/b/inner/deep.py": "",
+    "a/b/data/notes.txt": "",
+}
+
+
+class Files(OneFile):
+    """Hold a package of several files."""
+
+    def __init__(self, files: Mapping[str, str], record: str = "") -> None:
+        super().__init__("", "sglang")
+        self.files, self.record = files, record.encode()
+
+    def read(self, path: str) -> bytes | None:
+        return self.files[path].encode() if path in self.files else None
+
+    def paths(self) -> Sequence[str]:
+        return list(self.files)
+
+    def distribution(self, name: str) -> bytes | None:
+        return self.record if name == "RECORD" else None
+
+
+def in_package(name: str, files: Mapping[str, str], record: str = "") -> Any:
+    tree = Files(files, record)
+
+    def parsed(path: str) -> Module | None:
+        data = tree.read(path)
+        return parse(data) if data is not None else None
+
+    machine = Machine(tree, "sglang", World(HostFacts(), {}), parsed)
+    module = machine.module_named("sglang.a.b")
+    assert module is not None
+    return machine.call(machine.module_attribute(module, name), (), {})
+
+
+def test_the_modules_of_a_folder_of_the_package_are_those_that_lie_in_it() -> None:
+    expected = [("sglang.a.b.inner", True), ("sglang.a.b.one", False), ("sglang.a.b.two", False)]
+    assert in_package("names", PACKAGE) == expected
+
+
+def test_modules_that_cannot_be_listed_stay_unknown() -> None:
+    assert isinstance(in_package("elsewhere", PACKAGE), Unknown)
+    compiled = "sglang/a/b/fast.cpython-311-x86_64-linux-gnu.so,sha256=x,1\n"
+    assert isinstance(in_package("names", PACKAGE, compiled), Unknown)
+    many = PACKAGE | {f"a/b/m{n}.py": "" for n in range(40)}
+    assert isinstance(in_package("names", many), Unknown)

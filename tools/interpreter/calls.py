@@ -10,7 +10,7 @@ from tools.interpreter.expressions import merge
 from tools.interpreter.functions import Functions
 from tools.interpreter.lookups import table_of
 from tools.interpreter.methods import NativeMethod
-from tools.interpreter.operators import natively
+from tools.interpreter.operators import natively, settled, spread
 from tools.interpreter.values import (
     MISSING,
     BoundMethod,
@@ -159,6 +159,8 @@ class Calls(Functions):
                 needs = self.journal.tainted(arg) if isinstance(arg, (list, dict, set)) else None
                 if needs is not None:
                     return Unknown(needs)
+        if function in (list, tuple, reversed):
+            args = tuple(spread(a, self.iterate) for a in args)
         for arg in args:
             if (
                 function not in _KEEPING
@@ -168,7 +170,7 @@ class Calls(Functions):
                 return Unknown(hole.needs)
         if function is range and any(isinstance(a, int) and abs(a) > 10**9 for a in args):
             return unknown_of(need="a range that is too long")
-        found = natively(lambda: function(*args, **kwargs))
+        found = settled(lambda: function(*args, **kwargs), args, kwargs)
         if isinstance(found, Unknown):
             self.doubts += 1
         return found

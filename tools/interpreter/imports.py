@@ -66,6 +66,8 @@ class Imports(LateClasses, Distributions, Parents):
 
     def _start(self, module: ModuleValue) -> None:
         module.globals.update({"__name__": module.name, "__file__": module.path, "__package__": module.name})
+        if module.path.endswith("/__init__.py"):
+            module.globals["__path__"] = [module.path.removesuffix("/__init__.py")]
         self.modules[module.name] = module
         self._run_module(module)
 

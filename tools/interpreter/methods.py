@@ -15,7 +15,7 @@ from tools.interpreter.journal import joined
 from tools.interpreter.library.command_line import ParserValue
 from tools.interpreter.library.surroundings import PATH_METHODS, Logger, path_method
 from tools.interpreter.lookups import any_of
-from tools.interpreter.operators import natively
+from tools.interpreter.operators import natively, settled, spread
 from tools.interpreter.values import (
     MISSING,
     External,
@@ -109,11 +109,9 @@ class Methods(Base):
             self.journal.touch(held)
         if isinstance(held, str) and (name in _GROWING or name == "format"):
             return self._grown(held, name, args, kwargs)
-        found = (
-            natively(getattr(held, name), *args)
-            if not kwargs
-            else natively(lambda: getattr(held, name)(*args, **kwargs))
-        )
+        if isinstance(held, (str, bytes)):  # `" ".join(d)` goes through the names of a dict
+            args = tuple(spread(a, self.iterate) for a in args)
+        found = settled(lambda: getattr(held, name)(*args, **kwargs), args, kwargs)
         if isinstance(found, Unknown) and mutates and name != "pop":
             self.journal.taint(held, found.needs)
         return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from tools.interpreter.values import (
@@ -16,6 +16,8 @@ from tools.interpreter.values import (
     Maybe,
     Undecided,
     Unknown,
+    holed,
+    needs_of,
     unknown_of,
 )
 
@@ -142,6 +144,25 @@ def natively(function: Callable[..., Any], *values: Any) -> Any:
         raise GuestRaise(error) from None
 
 
+def settled(function: Callable[[], Any], args: Sequence[Any], named: Mapping[str, Any]) -> Any:
+    """Call a native function; what it raises because of an unknown value inside an argument is no error."""
+    try:
+        return natively(function)
+    except GuestRaise:
+        needs = needs_of([*args, *named.values()])
+        if not needs:
+            raise
+        return Unknown(needs)
+
+
+def spread(value: Any, iterate: Callable[[Any], Any]) -> Any:
+    """Return the names of a dict of which some may be absent as a list; anything else as it is."""
+    if not isinstance(value, dict) or holed(value) is None:
+        return value
+    names = iterate(value)
+    return names if isinstance(names, Unknown) else list(names)
+
+
 def identical(left: Any, right: Any) -> Any:
     """Return whether ``left is right``: True, False or an unknown."""
     for one, other in ((left, right), (right, left)):
@@ -181,7 +202,39 @@ def equal(left: Any, right: Any) -> Any:
         return left == right
     if isinstance(right, Instance) and not isinstance(left, Instance):
         left, right = right, left
-    return natively(operator.eq, left, right)
+    found = natively(operator.eq, left, right)
+    return found if found is not False else _surely_unequal(left, right)
+
+
+def _surely_unequal(left: Any, right: Any) -> Any:
+    """Return False, or an unknown where items that may be absent could make two containers equal."""
+    holes = maybe_within(left) + maybe_within(right)
+    if not holes:
+        return False
+    if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
+        least = [sum(type(item) is not Maybe for item in side) for side in (left, right)]
+        if type(left) is not type(right) or least[0] > len(right) or least[1] > len(left):
+            return False
+    elif isinstance(left, dict) and isinstance(right, dict):
+        for one, other in ((left, right), (right, left)):
+            sure = [name for name, item in one.items() if type(item) is not Maybe]
+            if any(name not in other or _differ(one[name], other[name]) for name in sure):
+                return False
+    return Unknown(holes)
+
+
+def _differ(one: Any, other: Any) -> bool:
+    return not isinstance(other, Unknown) and equal(one, other) is False
+
+
+def maybe_within(value: Any, depth: int = 3) -> tuple[str, ...]:
+    """Return what decides the items of a container, or of one inside, that may be absent."""
+    if type(value) is Maybe:
+        return value.needs or ("an item that may be absent",)
+    if not depth or not isinstance(value, (list, tuple, dict)):
+        return ()
+    items = value.values() if isinstance(value, dict) else value
+    return tuple(need for item in items for need in maybe_within(item, depth - 1))
 
 
 def contains(container: Any, item: Any) -> Any:
@@ -251,6 +304,8 @@ def _ordered(op: ast.cmpop, left: Any, right: Any, call: Callable[..., Any]) -> 
         found = left.cls.find(f"__{name}__")
         if found is not MISSING:
             return call(left.cls.machine.bind(found, left), (right,), {})
+    if holes := maybe_within(left) + maybe_within(right):
+        return Unknown(holes)
     return natively(function, plain(left), plain(right))
 
 

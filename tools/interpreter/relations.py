@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import enum
 from typing import Any
 
@@ -81,6 +82,8 @@ class Relations(Base):
             return isinstance(value, External)
         if isinstance(value, External):
             return Unknown((f"isinstance({value.path}, {cls.path})",))
+        if isinstance(value, argparse.Action):
+            return _is_action(value, cls.path)
         if isinstance(value, GuestClass) and cls.path in ("enum.EnumMeta", "enum.EnumType"):
             return value.members is not None
         kinds = {"pathlib.Path": "PurePath", "os.PathLike": "PurePath"}
@@ -118,6 +121,13 @@ class Relations(Base):
         if isinstance(own, External):
             return False if own.path in _LEAVES else Unknown((f"issubclass({own.path})",))
         return self.raise_native(TypeError("issubclass() arg 1 must be a class"))
+
+
+def _is_action(value: argparse.Action, path: str) -> Any:
+    """Tell of an option of the real parser whether it is of a kind that ``argparse`` names."""
+    module, _, name = path.partition(".")
+    kind = getattr(argparse, name, None) if module == "argparse" else None
+    return isinstance(value, kind) if isinstance(kind, type) else Unknown((f"isinstance of {path}",))
 
 
 _OF_PROTOCOLS = frozenset({"_is_protocol", "_is_runtime_protocol"})

@@ -41,16 +41,13 @@ class Unknown:
         few = len(options) <= most and not any(option is MISSING for option in options)
         self.options = options if few else ()
 
-    def __repr__(self) -> str:
-        return f"<unknown: {', '.join(self.needs) or '?'}>"
-
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _undecided
     __hash__ = __bool__ = __len__ = __iter__ = __contains__ = __getitem__ = _undecided
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _undecided
     __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __neg__ = __pos__ = _undecided
     __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __invert__ = __abs__ = _undecided
     __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = __round__ = _undecided
-    __str__ = __format__ = __int__ = __float__ = __index__ = __call__ = __bytes__ = _undecided
+    __str__ = __repr__ = __format__ = __int__ = __float__ = __index__ = __call__ = __bytes__ = _undecided
 
 
 def is_followed(value: Any) -> bool:

@@ -13,6 +13,7 @@ from tools.interpreter.values import (
     Instance,
     Marker,
     Native,
+    Undecided,
     Unknown,
     unknown_of,
 )
@@ -20,7 +21,8 @@ from tools.interpreter.values import (
 if TYPE_CHECKING:
     from tools.interpreter.machine import Machine
 
-_REAL: Final = " parser"
+REAL: Final = " parser"
+"""Under which an object keeps the parser that it stands for; unknown when other code had the object."""
 _SHOWN: Final = ("prog", "usage", "description", "epilog", "formatter_class", "title")
 
 
@@ -82,7 +84,9 @@ class Parsers:
 
     def real(self, held: Any) -> ParserValue:
         """Return the parser that an object stands for."""
-        found = held.attrs.get(_REAL) if isinstance(held, Instance) else held
+        found = held.attrs.get(REAL) if isinstance(held, Instance) else held
+        if isinstance(found, Unknown):
+            raise Undecided(found.needs or ("what was done to the parser",))
         if not isinstance(found, ParserValue):
             raise GuestRaise(AttributeError("the parser was not initialised"))
         return found
@@ -91,7 +95,7 @@ class Parsers:
         """Make a parser."""
         made = new_parser(self.machine, options)
         made.guest = held
-        self.machine.journal.set(held.attrs, _REAL, made)
+        self.machine.journal.set(held.attrs, REAL, made)
         for name in _SHOWN:
             self.machine.journal.set(
                 held.attrs, name, options.get(name) or ("server" if name == "prog" else None)
@@ -101,7 +105,7 @@ class Parsers:
         """Make a group of a parser."""
         made = self.real(container).call("add_argument_group", (), {})
         made.substitutes = self.real(container).substitutes
-        self.machine.journal.set(held.attrs, _REAL, made)
+        self.machine.journal.set(held.attrs, REAL, made)
 
     def add_argument(self, held: Any, *names: Any, **options: Any) -> Any:
         """Declare an option."""
@@ -113,7 +117,7 @@ class Parsers:
         made = Instance(self.group)
         found = self.real(held).call(method, (), options)
         found.substitutes = self.real(held).substitutes
-        made.attrs[_REAL] = found
+        made.attrs[REAL] = found
         return made
 
     def add_argument_group(self, held: Any, *args: Any, **options: Any) -> Instance:

@@ -111,7 +111,7 @@ class Builtins:
     def do_callable(self, value: Any) -> Any:
         """Tell whether a value can be called."""
         if isinstance(value, (Unknown, External)):
-            return unknown_of(value, need=f"callable({value!r})")
+            return unknown_of(value, need="callable()")
         if isinstance(value, Instance):
             return value.cls.find("__call__") is not MISSING
         return callable(value)
@@ -269,7 +269,7 @@ class Builtins:
             for value in found:
                 truth = self.machine.truth_of(value)
                 if isinstance(truth, Unknown):
-                    doubt = truth
+                    doubt = Unknown(truth.needs)
                 elif truth is stop:
                     return stop
         except Undecided as undecided:

@@ -49,6 +49,9 @@ class _Parser(argparse.ArgumentParser):
     def exit(self, status: int = 0, message: str | None = None) -> Any:
         raise Refused(message or "")
 
+    def print_help(self, file: Any = None) -> None:
+        raise Refused("it asks for the help text and starts nothing")
+
 
 class ParserValue:
     """Stand for a parser (or a group of one): options are declared on a real parser."""
@@ -81,7 +84,9 @@ class ParserValue:
         if isinstance(kind, (Function, BoundMethod, Native, GuestClass, Instance)):
             given["type"] = self._type(kind)
         elif isinstance(kind, (Unknown, External)):
-            given["type"] = lambda text, kind=kind: unknown_of(kind, need=f"{kind!r}")
+            given["type"] = lambda text, kind=kind: unknown_of(
+                kind, need="" if isinstance(kind, Unknown) else repr(kind)
+            )
         action = given.get("action")
         if isinstance(action, Marker):
             action = self.substitutes.get(action, getattr(argparse, action.path.partition(".")[2], None))

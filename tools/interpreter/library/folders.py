@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import posixpath
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tools.interpreter.values import Native, Unknown, unknown_of
 
@@ -17,6 +17,9 @@ _MAGIC = frozenset("*?[")
 
 def install(machine: Machine) -> None:
     """Add the search for files."""
+    machine.library["pkgutil.iter_modules"] = Native(
+        "iter_modules", lambda *a, **k: _modules(machine, *a, **k), machine
+    )
     machine.library["glob.glob"] = Native("glob", lambda *a, **k: _searched(machine, a, k), machine)
 
 
@@ -64,3 +67,35 @@ def _searched(machine: Machine, args: tuple[Any, ...], options: dict[str, Any]) 
         machine.doubts += 1
         return found
     return either_order(found, f"files in {folder}")
+
+
+_MOST_MODULES: Final = 32
+"""Where a folder holds more of them, importing each would take longer than what depends on it is worth."""
+
+
+def _modules(machine: Machine, path: Any = None, prefix: Any = "") -> Any:
+    """Return the modules of folders of the package, as ``pkgutil.iter_modules`` does; none is imported."""
+    if not isinstance(path, list) or not isinstance(prefix, str) or not all(isinstance(p, str) for p in path):
+        machine.doubts += 1
+        return unknown_of(path, prefix, need="pkgutil.iter_modules()")
+    found: dict[str, bool] = {}
+    for folder in path:
+        inside = [
+            one.removeprefix(f"{folder}/") for one in machine.tree.paths() if one.startswith(f"{folder}/")
+        ]
+        compiled = f"{machine.package}/{folder}/".encode()
+        record = machine.tree.distribution("RECORD") or b""
+        if not inside or any(line.startswith(compiled) and b".so," in line for line in record.splitlines()):
+            machine.doubts += 1
+            return Unknown((f"the modules of {folder}",))
+        for name in sorted(inside):
+            base, _, rest = name.partition("/")
+            if rest == "__init__.py":
+                found.setdefault(base, True)
+            elif not rest and base.endswith(".py") and base != "__init__.py":
+                found.setdefault(base.removesuffix(".py"), False)
+    if len(found) > _MOST_MODULES:
+        machine.doubts += 1
+        return Unknown((f"the modules of {', '.join(path)}",))
+    finder = Unknown(("a finder of modules",))
+    return [(finder, prefix + name, is_package) for name, is_package in sorted(found.items())]

@@ -151,6 +151,7 @@ def _add_functions(machine: Machine) -> None:
         "json.loads": own.loads,
         "json.load": own.load,
         "json.dumps": own.dumps,
+        "yaml.safe_load": own.load_yaml,
         "orjson.loads": own.loads_strictly,
         "enum.auto": Auto,
         "enum.unique": lambda cls: cls,
@@ -315,6 +316,16 @@ class Standard:
         if not isinstance(file, (io.StringIO, io.BytesIO)):
             return unknown_of(file, need="a file")
         return natively(json.load, file)
+
+    def load_yaml(self, source: Any, **options: Any) -> Any:
+        """Read YAML, from a text or from a file of the host."""
+        if isinstance(source, (io.StringIO, io.BytesIO)):
+            source = source.read()
+        if not isinstance(source, (str, bytes)) or options:
+            return unknown_of(source, need="yaml.safe_load()")
+        import yaml
+
+        return natively(yaml.safe_load, source)
 
     def dumps(self, value: Any, **options: Any) -> Any:
         """Write JSON."""
