@@ -18,9 +18,10 @@ from tests.engine_parser import parse_all
 from tools.settings.counterparts import meanings
 from tools.settings.define import Definitions, definitions
 from tools.settings.lint import lint
-from tools.settings.option_words import engine_words, spellings_of
+from tools.settings.option_words import spellings_of
 from tools.settings.problems import Problem, lines, shown
 from tools.settings.source import LocalTree
+from tools.settings.started_words import engine_words
 from tools.settings.types import Cite, DerivationStep, Effective, Engine, Evaluation
 
 RELEASES: list[tuple[Engine, str]] = [

@@ -16,7 +16,7 @@ from tools.contract import Host, Result, ToolError
 from tools.definitions import HIDDEN, is_secret
 from tools.display import printable
 from tools.policy_question import judge_question, question_argv
-from tools.settings.option_words import engine_words
+from tools.settings.started_words import words_for
 from tools.settings.types import Evaluation
 
 Outcome = Literal["accepted", "refused", "not_asked"]
@@ -84,7 +84,7 @@ class Disagreement:
 
 def request_of(question: Question) -> dict[str, Any]:
     """Return what the program is told."""
-    entry, words = engine_words(question.argv)
+    entry, words = words_for(question.engine, question.argv)
     given = {
         name: value
         for name, value in question.environment.items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -203,7 +204,22 @@ def _gives(asked: Asked, value: Any) -> bool:
     """Tell whether an option, as it was given, means a value."""
     if asked.value is None:
         return value is not asked.word.startswith("--no-") if isinstance(value, bool) else False
-    return asked.value == str(value)
+    if isinstance(value, list | tuple):
+        words = asked.value.split(" ")
+        return (len(words) == len(value) and all(map(_means, words, value))) or _means(asked.value, value)
+    return _means(asked.value, value)
+
+
+def _means(word: str, value: Any) -> bool:
+    """Tell whether a word of a launch line is a value: as it is, as a number, or as JSON."""
+    if word == str(value):
+        return True
+    if isinstance(value, bool | str) or value is None:
+        return False
+    try:
+        return same(json.loads(word) if isinstance(value, dict | list | tuple) else float(word), value)
+    except ValueError:
+        return False
 
 
 def _by_place(asked: Asked) -> Kind:

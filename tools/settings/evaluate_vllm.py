@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from tools.interpreter.library.argument_parsers import REAL
+from tools.interpreter.operators import equal
 from tools.interpreter.values import (
     MISSING,
     BoundMethod,
@@ -27,6 +30,8 @@ _LINES: Final = (
     "vllm.entrypoints.openai.cli_args",
 )
 _PARSERS: Final = ("vllm.utils.argparse_utils", "vllm.utils")
+_ENTRIES: Final = ("entrypoints/cli/serve.py", "entrypoints/openai/api_server.py")
+_CHANGED: Final = re.compile(rb"\bargs\.(\w+)\s*=[^=]")
 _ELSEWHERE: Final = "speculative_config"
 """A field of other sections that holds a section of its own."""
 
@@ -49,10 +54,12 @@ def follow(run: Run) -> Outcome:
         arguments = machine.module_attribute(module, "AsyncEngineArgs") if module is not None else MISSING
         if not isinstance(arguments, GuestClass):
             return Outcome(accepted=None, stage="parse")
+        server = _of_server(run, parsed)
+        outcome.values = server
         held = machine.call(machine.get_attribute(arguments, "from_cli_args"), (parsed,), {})
-        outcome.values = _arguments(held)
+        outcome.values = {**server, **_arguments(held)}
         config = _configured(machine, held)
-        outcome.values = {**_arguments(held), **_values(config)}
+        outcome.values = {**server, **_arguments(held), **_values(config)}
         _tell(run, held, config, outcome)
         outcome.stage = "done"
     except GuestRaise as raised:
@@ -67,16 +74,31 @@ def _parsed(run: Run, outcome: Outcome) -> Any:
     if make is MISSING or kind is MISSING:
         return None
     parser = machine.call(make, (machine.call(kind, (), {"prog": "vllm serve"}),), {})
+    if isinstance(parser, Instance) and isinstance(parser.attrs.get(REAL), Unknown):
+        run.partial = "the parser is handed to code that is not followed: that of the platform"
+        return parser.attrs[REAL]
     options = machine.get_attribute(parser, "_option_string_actions")
-    words = _words(run.argv, options, {one.dest for one in machine.get_attribute(parser, "_actions")})
+    actions = machine.get_attribute(parser, "_actions")
+    words = _words(run.argv, options, {one.dest for one in actions})
     parsed = machine.call(machine.get_attribute(parser, "parse_args"), (words,), {})
     if isinstance(parsed, Unknown):
         return parsed
     if getattr(parsed, "model_tag", None) is not None:
         parsed.model = parsed.model_tag
     outcome.given = dict(vars(parsed))
-    outcome.explicit = frozenset(_named(words, options))
+    from_file = _beside_default(outcome.given, actions) if "--config" in words else ()
+    outcome.explicit = frozenset((*_named(words, options), *from_file))
     return parsed
+
+
+def _beside_default(given: Mapping[str, Any], actions: Collection[Any]) -> list[str]:
+    """Return the settings that have another value than their default: the file of options names them."""
+    found = []
+    for action in actions:
+        value = given.get(action.dest)
+        if not isinstance(value, Unknown) and equal(value, action.default) is False:
+            found.append(action.dest)
+    return found
 
 
 def _words(argv: Sequence[str], options: Mapping[str, Any], known: Collection[str]) -> list[str]:
@@ -130,6 +152,16 @@ def _configured(machine: Machine, held: Any) -> Any:
     if "usage_context" in named and isinstance(context, GuestClass) and context.members is not None:
         options = {"usage_context": context.members.get("OPENAI_API_SERVER")}
     return machine.call(make, (), options)
+
+
+def _of_server(run: Run, parsed: Any) -> dict[str, Any]:
+    """Return the options of the server itself, which stay as parsed unless its entry point changes them."""
+    texts = [run.tree.read(path) or b"" for path in _ENTRIES]
+    changed = {name.decode() for text in texts for name in _CHANGED.findall(text)}
+    return {
+        name: Unknown((f"what the server makes of {name}",)) if name in changed else value
+        for name, value in vars(parsed).items()
+    }
 
 
 def _arguments(held: Any) -> dict[str, Any]:

@@ -127,7 +127,8 @@ class Run:
         except Stopped as stopped:
             partial, outcome = str(stopped), Outcome(accepted=None)
         except (GuestRaise, Undecided) as error:
-            partial, outcome = f"the argument code could not be followed: {error}", Outcome(accepted=None)
+            why = "; ".join(error.needs) if isinstance(error, Undecided) else _words(error)
+            partial, outcome = f"the argument code could not be followed: {why}", Outcome(accepted=None)
         except RecursionError:
             partial, outcome = "the argument code calls itself too deep", Outcome(accepted=None)
         finally:

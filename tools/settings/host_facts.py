@@ -212,6 +212,7 @@ def list_local(path: str) -> Sequence[str]:
 
 
 _MOST_NAMES: Final = 5_000
+_FILES: Final = (".json", ".yaml", ".yml", ".txt", ".py", ".jinja")
 
 
 def read_local(path: str) -> bytes | None:
@@ -227,4 +228,7 @@ def read_local(path: str) -> bytes | None:
             raise OSError(f"{path} is larger than a configuration file")
         return place.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
+        if place.suffix not in _FILES and not (place.parent / "config.json").exists():
+            # Likely a folder of the machine that the launch line is for: it says nothing that none is here.
+            raise OSError(f"{path} is not on this machine") from None
         return None

@@ -18,12 +18,12 @@ from tools.settings.lint_values import check_values
 from tools.settings.option_words import (
     Given,
     Spelling,
-    engine_words,
     is_argparse,
     read_options,
     spellings_of,
 )
 from tools.settings.problems import Problem
+from tools.settings.started_words import words_for
 from tools.settings.types import Cite, Definition, Evaluation, SourceTree
 
 ReadFile = Callable[[str], bytes | None]
@@ -67,9 +67,7 @@ class _Line:
         fields = getattr(definitions, "fields", None)
         self.known: Mapping[str, Definition] = fields() if callable(fields) else definitions
         self.spellings = spellings_of(self.known, tree.engine)
-        self.entry, words = engine_words(argv)
-        if self.engine == "sglang" and self.entry == "serve":
-            words = _without_model_type(words)
+        self.entry, words = words_for(self.engine, argv)
         self.leading, self.given = read_options(words, self.spellings, tree.engine)
         self.from_file: list[Given] = []
         self.file_problem: Problem | None = None
@@ -177,18 +175,6 @@ def nearest(flag: str, spellings: Mapping[str, Spelling]) -> str | None:
     words = set(flag.strip("-").replace("_", "-").split("-"))
     near = [text for text in plain if words == set(text.strip("-").split("-"))]
     return plain[near[0]] if near else None
-
-
-def _without_model_type(words: Sequence[str]) -> list[str]:
-    """Leave out what ``sglang serve`` takes for itself."""
-    kept: list[str] = []
-    rest = iter(words)
-    for word in rest:
-        if word == "--model-type":
-            next(rest, None)
-        elif not word.startswith("--model-type="):
-            kept.append(word)
-    return kept
 
 
 def _cite(spelling: Spelling) -> Cite | None:

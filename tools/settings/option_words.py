@@ -188,27 +188,3 @@ def _dotted(place: int, word: str, spellings: Mapping[str, Spelling]) -> Given |
         return Given(place, head, name, "exact", (spellings[name],), attached=attached, keys=tuple(keys))
     fit: Fit = "unknown" if not near else "shortened" if len(near) == 1 else "ambiguous"
     return Given(place, head, name, fit, tuple(near), attached=attached, keys=tuple(keys))
-
-
-def engine_words(argv: Sequence[str]) -> tuple[str, list[str]]:
-    """Return how the engine is started (``""``: not said, only options are given), and its own words."""
-    for place, word in enumerate(argv):
-        module = word.removeprefix("-m")
-        if module.startswith("sglang.launch_server") or word.endswith("/sglang/launch_server.py"):
-            return "sglang.launch_server", list(argv[place + 1 :])
-        if module.startswith("vllm.entrypoints"):
-            return module, list(argv[place + 1 :])
-        if word == "serve" and (not place or argv[place - 1].rpartition("/")[2] in ("sglang", "vllm")):
-            return "serve", list(argv[place + 1 :])
-        if place and word.startswith("--") and not _is_program(argv[0]):
-            break
-    if argv and _is_program(argv[0]):
-        return argv[0].rpartition("/")[2], list(argv[1:])
-    return "", list(argv)
-
-
-def _is_program(word: str) -> bool:
-    return (
-        not word.startswith("-")
-        and re.search(r"(python|llama-server|ollama|text-generation-launcher)", word) is not None
-    )

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Final, Literal
 
 from tools import unit_text
 from tools.definitions import HIDDEN, is_secret
 from tools.launch_line import mask
+from tools.settings.config_file import config_words
 from tools.settings.evidence import Evidence
+from tools.settings.started_words import engine_words
 from tools.settings.types import Definition
 
-Way = Literal["unit", "drop-in", "script", "environment file", "command line", "environment"]
+Way = Literal["unit", "drop-in", "script", "environment file", "command line", "environment", "config file"]
 _HEADER: Final = re.compile(r"^# (/\S.*)$")
 _NUMBER: Final = re.compile(r"-\d+(\.\d+)?|-\.\d+")
 
@@ -117,6 +120,34 @@ def requested(
     return rows
 
 
+def file_options(
+    argv: Sequence[str],
+    read_file: Callable[[str], bytes | None] | None,
+    definitions: Mapping[str, Definition],
+) -> list[Asked]:
+    """Return what the file behind ``--config`` asks for, with its lines; nothing where it cannot be read."""
+    words = engine_words(argv)[1]
+    path = dict(pairwise(words)).get("--config", "")
+    by_flag = flag_names(definitions)
+    try:
+        data = read_file(path) if path and read_file is not None else None
+        given = config_words(path, data, by_flag) if data is not None else []
+    except (OSError, ValueError):
+        return []
+    lines = [
+        _Line(path, n, text)
+        for n, text in enumerate((data or b"").decode("utf-8", "replace").splitlines(), 1)
+    ]
+    rows = []
+    for word, value in given_flags(["serve", *given]):
+        key = re.compile(rf"\s*[\"']?{re.escape(word.removeprefix('--').removeprefix('no-'))}\b")
+        line = next((one for one in lines if key.match(one.text)), None)
+        rows.append(
+            Asked(setting_of(by_flag, word), word, value, "config file", line.where if line else path)
+        )
+    return rows
+
+
 def flag_names(definitions: Mapping[str, Definition]) -> dict[str, str]:
     """Return the setting that each option string sets."""
     names: dict[str, str] = {}
@@ -138,11 +169,9 @@ def setting_of(by_flag: Mapping[str, str], word: str) -> str:
 
 def given_flags(argv: Sequence[str]) -> Iterator[tuple[str, str | None]]:
     """Yield the options of a command line, secrets masked; a positional model comes as ``MODEL``."""
-    shown = mask(argv)
-    start = next((at + 1 for at, word in enumerate(argv) if _is_entry(word, argv[at - 1] if at else "")), 1)
     word: str | None = None
     values: list[str] = []
-    for part in shown[start:]:
+    for part in mask(engine_words(argv)[1]):
         if part.startswith("-") and len(part) > 1 and not _NUMBER.fullmatch(part):
             if word:
                 yield word, " ".join(values) or None
@@ -154,14 +183,6 @@ def given_flags(argv: Sequence[str]) -> Iterator[tuple[str, str | None]]:
             values.append(part)
     if word:
         yield word, " ".join(values) or None
-
-
-def _is_entry(word: str, before: str) -> bool:
-    return (
-        word.startswith(("sglang.launch_server", "vllm.entrypoints"))
-        or word.endswith("launch_server.py")
-        or (word == "serve" and before.rpartition("/")[2] in ("sglang", "vllm"))
-    )
 
 
 def _flag(

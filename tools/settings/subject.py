@@ -17,13 +17,13 @@ from tools.settings.define import Definitions, definitions
 from tools.settings.difference import Difference, differences
 from tools.settings.evidence import Evidence
 from tools.settings.locate import Location, NoSource, locate
-from tools.settings.option_words import engine_words
 from tools.settings.outside import OutsideFiles
 from tools.settings.own_words import observed, own_words
 from tools.settings.patched import Patched, compare
 from tools.settings.remote import RemoteTree
-from tools.settings.requested import Asked, flag_names, requested
+from tools.settings.requested import Asked, file_options, flag_names, requested
 from tools.settings.source import LocalTree
+from tools.settings.started_words import engine_words, filled, starts_another, unfilled, words_for
 from tools.settings.types import Evaluation, HostFacts, SourceTree
 
 
@@ -69,9 +69,17 @@ def of_source(
 ) -> Subject:
     """Explain a launch line by a package in a local folder; raise `ToolError` where there is none."""
     tree = LocalTree(folder)
+    argv = filled(argv, environment)
     subject = _evaluated(tree, argv, environment, facts)
-    subject.asked = requested(argv, environment, Evidence(), subject.definitions.fields(), 0)
-    subject.asked = [dataclasses.replace(one, where="") for one in subject.asked]
+    asked = requested(argv, environment, Evidence(), subject.definitions.fields(), 0)
+    subject.asked = [
+        *file_options(argv, facts.read_file, subject.definitions.fields()),
+        *(dataclasses.replace(one, where="") for one in asked),
+    ]
+    if words := unfilled(argv):
+        subject.notes.append(
+            f"stands in the line as it is: {', '.join(words)}; fill it in, or give --env NAME=VALUE"
+        )
     subject.compare()
     return subject
 
@@ -79,9 +87,12 @@ def of_source(
 def words_of(text: str) -> list[str]:
     """Return the words of a launch line; raise `ToolError` for quotes that are not closed."""
     try:
-        return shlex.split(text)
+        words = shlex.split(text)
     except ValueError as error:
         raise ToolError(f"the launch line cannot be split into words: {error}") from error
+    if starts_another(words) and not engine_words(words)[0]:
+        raise ToolError(f"no engine is seen to be started by {words[0]}; give the engine's own options alone")
+    return words
 
 
 async def of_host(
@@ -154,7 +165,7 @@ def _evaluated(
     from tools.settings.evaluate import evaluate
 
     found = definitions(tree)
-    _, options = engine_words(argv)
+    _, options = words_for(str(tree.engine), argv)
     evaluation = evaluate(tree, options, environment, facts)
     return Subject(tree, tuple(argv), environment, facts, found, evaluation)
 
@@ -163,13 +174,10 @@ def _finish(subject: Subject) -> None:
     location = subject.location
     if location is None:
         return
-    subject.asked = requested(
-        subject.argv,
-        location.process.environ,
-        subject.evidence,
-        subject.definitions.fields(),
-        location.process.pid,
-    )
+    fields = subject.definitions.fields()
+    process = location.process
+    asked = requested(subject.argv, process.environ, subject.evidence, fields, process.pid)
+    subject.asked = [*file_options(subject.argv, subject.facts.read_file, fields), *asked]
     subject.compare()
     if isinstance(subject.tree, RemoteTree):
         subject.tree.remember()

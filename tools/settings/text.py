@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from tools.settings.text_asked import asked_lines
@@ -12,6 +13,8 @@ WIDTH: Final = 80
 _MOST_READERS: Final = 8
 _MOST_STEPS: Final = 5
 _MOST_SUSPECTS: Final = 12
+_MOST_NAMES: Final = 40
+_MOST_NEEDS: Final = 4
 _FINDING_MARK: Final = {"fires": "happens", "unknown": "open", "cannot fire": "cannot"}
 
 
@@ -30,7 +33,7 @@ def lines_of(view: Mapping[str, Any]) -> list[str]:
     for name in whole:
         out += ["", *_setting(name, settings[name])]
     if not whole:
-        out += ["", *_table(settings)]
+        out += [*_acceptance(view), "", *_table(settings)]
     return out + asked
 
 
@@ -48,6 +51,13 @@ def _head(view: Mapping[str, Any]) -> Iterator[str]:
         yield from _wrapped(f"! {note}", "  ", "    ")
     if view["partial"]:
         yield from _wrapped(f"! partial: {view['partial']}", "  ", "    ")
+
+
+def _acceptance(view: Mapping[str, Any]) -> Iterator[str]:
+    needs = view.get("accepted_needs", ()) if "host" not in view else ()
+    if needs:
+        shown = "; ".join(needs[:_MOST_NEEDS]) + (" and more" if len(needs) > _MOST_NEEDS else "")
+        yield from _wrapped(f"whether the engine accepts this launch line depends on: {shown}", "  ", "    ")
 
 
 def _wrapped(text: str, first: str, later: str | None = None) -> list[str]:
@@ -117,10 +127,11 @@ def _derivation(steps: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     others = [step for step in reversed(steps) if not step.get("decides")]
     if others:
         yield "Before that, or as well" if deciding else "Derivation, the last step first"
-    for step in others[:_MOST_STEPS]:
-        yield from _brief(step)
-    if len(others) > _MOST_STEPS:
-        yield f"  ... {len(others) - _MOST_STEPS} more with --json"
+    # One line that is followed on several ways stands here once.
+    shown = list(dict.fromkeys("\n".join(_brief(step)) for step in others))
+    yield from (line for text in shown[:_MOST_STEPS] for line in text.split("\n"))
+    if len(shown) > _MOST_STEPS:
+        yield f"  ... {len(shown) - _MOST_STEPS} more with --json"
 
 
 def _brief(step: Mapping[str, Any]) -> Iterator[str]:
@@ -226,7 +237,17 @@ def _table(settings: Mapping[str, Any]) -> Iterator[str]:
     rest = len(settings) - len(shown) - len([name for name in unknown if name not in shown])
     yield f"{rest} more at their default."
     if unknown:
-        yield from _wrapped(f"{len(unknown)} cannot be told: {', '.join(unknown)}", "", "  ")
+        more = len(unknown) - _MOST_NAMES
+        names = ", ".join(unknown[:_MOST_NAMES]) + (f" and {more} more with --json" if more > 0 else "")
+        yield from _wrapped(f"{len(unknown)} cannot be told: {names}", "", "  ")
+        if needs := _most_needed(settings[name]["needs"] for name in unknown):
+            yield from _wrapped(f"most of them need: {'; '.join(needs)}", "  ", "    ")
+
+
+def _most_needed(needs: Iterable[Sequence[str]]) -> list[str]:
+    """Return what the most settings need, that which decides most first."""
+    counted = Counter(need for one in needs for need in dict.fromkeys(one))
+    return [need for need, _ in counted.most_common(_MOST_NEEDS)]
 
 
 def _given(one: Mapping[str, Any]) -> Iterator[str]:

@@ -22,7 +22,8 @@ from tools.settings.view_assignments import explain, explain_all, overwrites_vie
 
 
 def _shown(name: str, value: Any) -> Any:
-    return HIDDEN if is_secret(name) and isinstance(value, str) and value else plain(value)
+    hidden = is_secret(name) and isinstance(value, (str, list, tuple, dict)) and value
+    return HIDDEN if hidden else plain(value)
 
 
 def source_head(subject: Subject) -> dict[str, Any]:
@@ -36,6 +37,10 @@ def source_head(subject: Subject) -> dict[str, Any]:
     }
     if evaluation.refused_at is not None:
         view["refused_at"] = str(evaluation.refused_at)
+    if evaluation.accepted is None and evaluation.needs:
+        view["accepted_needs"] = list(evaluation.needs)
+    if subject.notes and subject.location is None:
+        view["notes"] = subject.notes
     return view | {"partial": evaluation.partial}
 
 

@@ -25,6 +25,15 @@ _PLATFORMS: Final = {
     "cpu": ("vllm.platforms.cpu", "CpuPlatform"),
     "xpu": ("vllm.platforms.xpu", "XPUPlatform"),
 }
+_OTHERS: Final = (
+    ("vllm.platforms.zen_cpu", "ZenCpuPlatform"),
+    ("vllm.platforms.tpu", "TpuPlatform"),
+    ("vllm.platforms.hpu", "HpuPlatform"),
+    ("vllm.platforms.neuron", "NeuronPlatform"),
+    ("vllm.platforms.openvino", "OpenVinoPlatform"),
+    ("vllm.platforms.interface", "UnspecifiedPlatform"),
+)
+"""Platforms that no fact names, of one release or another."""
 _PLAIN: Final = {
     "vllm.tracing": ("instrument",),
     "vllm.compilation.decorators": ("support_torch_compile", "ignore_torch_compile"),
@@ -142,6 +151,9 @@ def _inspect_models(machine: Machine) -> None:
 def _choose_platform(run: Run) -> None:
     """Bind the platform of the host, which the package finds by trying what is installed."""
     machine, platform = run.machine, run.facts.platform
+    if platform is None:
+        _any_platform(run)
+        return
     if platform not in _PLATFORMS or machine.world.environment.get("VLLM_TARGET_DEVICE") not in (
         None,
         platform,
@@ -154,7 +166,24 @@ def _choose_platform(run: Run) -> None:
     if _FINDER in platforms.globals:
         platforms.globals[_FINDER] = Native(_FINDER, lambda: f"{where}.{name}", machine)
         return
+    if (cls := _platform_class(machine, where, name)) is not None:
+        platforms.globals["current_platform"] = machine.instantiate(cls, (), {})
+
+
+def _platform_class(machine: Machine, where: str, name: str) -> GuestClass | None:
     module = _module(machine, where)
     cls = machine.module_attribute(module, name) if module is not None else MISSING
-    if isinstance(cls, GuestClass):
-        platforms.globals["current_platform"] = machine.instantiate(cls, (), {})
+    return cls if isinstance(cls, GuestClass) else None
+
+
+def _any_platform(run: Run) -> None:
+    """Let the platform be any that the package brings; leave it open where a plugin may bring another."""
+    machine = run.machine
+    platforms = _module(machine, "vllm.platforms")
+    # A plugin's platform may do anything to the parser; those that are known are named after the engine.
+    if platforms is None or any(re.match(r"vllm[-_]", name) for name in run.facts.packages or ()):
+        return
+    found = [_platform_class(machine, *one) for one in (*_PLATFORMS.values(), *_OTHERS)]
+    options = tuple(machine.instantiate(cls, (), {}) for cls in found if cls is not None)
+    if options:
+        platforms.globals["current_platform"] = Unknown(("platform",), options)
