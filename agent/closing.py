@@ -16,14 +16,30 @@ SEND_BACK = 1
 """How often a conclusion with failing claims comes back; after that they are shown as unverified."""
 
 
-def close(work: Investigation, turn: TurnTaken) -> bool:
-    """Answer the conclusion of a turn; return whether the investigation ended with it."""
+def checks_of(work: Investigation, turn: TurnTaken) -> list[ClaimCheck]:
+    """Return a check for each claim of the conclusion of a turn, recording nothing; none where it is refused.
+
+    It reads and parses what the claims cite, so it is done in a thread.
+    """
+    call = next(call for call in turn.tool_calls if call.name == CONCLUDE)
+    if call.id in work.history.finished:
+        return []
+    try:
+        conclusion = _conclusion(work, call)
+    except ToolError:
+        return []
+    ledger = work.ledger
+    return check(conclusion, ledger.artifacts, work.store, ledger.calls, ledger)
+
+
+def close(work: Investigation, turn: TurnTaken, checks: list[ClaimCheck]) -> bool:
+    """Answer the conclusion of a turn, whose claims were checked; return whether it ended with that."""
     first, *more = [call for call in turn.tool_calls if call.name == CONCLUDE]
     for call in more:
         if call.id not in work.history.finished:
             refuse(work, turn.turn, call, "one conclusion a turn; the first one was taken")
     if first.id not in work.history.finished:
-        _answer(work, turn.turn, first)
+        _answer(work, turn.turn, first, checks)
     checked = work.history.checked.get(turn.turn)
     if checked is None or not checked.accepted:
         return False
@@ -31,19 +47,22 @@ def close(work: Investigation, turn: TurnTaken) -> bool:
     return True
 
 
-def _answer(work: Investigation, number: int, call: ToolCall) -> None:
+def _conclusion(work: Investigation, call: ToolCall) -> Conclusion:
+    """Return what a call concludes; raise `ToolError` when it may not be."""
+    args = validated(AnswerArgs, call) if work.ledger.question else validated(ConcludeArgs, call)
+    conclusion = args.conclusion()
+    work.ledger.may_conclude(conclusion)
+    return conclusion
+
+
+def _answer(work: Investigation, number: int, call: ToolCall, checks: list[ClaimCheck]) -> None:
     start(work, number, call)
     try:
-        question = work.ledger.question
-        args = validated(AnswerArgs, call) if question else validated(ConcludeArgs, call)
-        conclusion = args.conclusion()
-        work.ledger.may_conclude(conclusion)
+        conclusion = _conclusion(work, call)
     except ToolError as error:
         finish(work, number, call, {"error": str(error)}, status="tool_error")
         return
-    ledger = work.ledger
-    checks = check(conclusion, ledger.artifacts, work.store, ledger.calls, ledger)
-    wrong = problems(conclusion, checks, ledger)
+    wrong = problems(conclusion, checks, work.ledger)
     accepted = not wrong or work.history.sent_back >= SEND_BACK or work.is_last(number)
     if accepted and conclusion.outcome == "answered":
         conclusion = _answered(conclusion, checks)

@@ -5,6 +5,7 @@ A node may be entered again after a crash, so it first looks in the history whet
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Literal
 
@@ -12,7 +13,7 @@ from langgraph.runtime import Runtime
 
 from agent.calls import refuse, run_calls
 from agent.changing import plan_change
-from agent.closing import close
+from agent.closing import checks_of, close
 from agent.errors import ExitCode
 from agent.events import ORIENTATION, SystemNote, TextDelta, TurnTaken
 from agent.given_log import facts_calls
@@ -70,13 +71,14 @@ async def conclude(state: GraphState, runtime: Runtime[Investigation]) -> GraphS
     """Check the conclusion; failing claims go back once."""
     work = runtime.context
     turn = work.history.turns[state["turn"]]
+    checks = await asyncio.to_thread(checks_of, work, turn)  # before it is asked what was said meanwhile
     hear_recorded(work, turn.turn + 1)
     if goes_first(work):
         for call in turn.tool_calls:
             if call.name == CONCLUDE and call.id not in work.history.finished:
                 refuse(work, turn.turn, call, UNHEARD)
         return {"route": "reason", "sent_back": work.history.sent_back}
-    ended = close(work, turn)
+    ended = close(work, turn, checks)
     return {"route": "end" if ended else "reason", "sent_back": work.history.sent_back}
 
 

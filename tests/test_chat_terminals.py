@@ -78,7 +78,7 @@ def test_a_terminal_that_hangs_up_ends_the_chat_and_nothing_else(tmp_path: Path,
     try:
         terminal.expect("what is wrong>")
         terminal.type(SYMPTOM)
-        terminal.expect("I look for long." if story == "slow" else "ask on>")
+        terminal.expect("t3 look text=slow" if story == "slow" else "ask on>")
         terminal.hang_up()
         assert terminal.process.wait(30) == 143
     finally:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tools import facts_flat, facts_parse, facts_view
+from tools.aside import aside
 from tools.contract import HostArgs, Redactor, Result, Tool, ToolContext, ToolError
 from tools.facts_parse import Gathered
 from tools.facts_view import Seen
@@ -228,16 +229,23 @@ async def run(ctx: ToolContext, args: Args) -> dict[str, Any]:
         said = result.stderr.data.decode("utf-8", "replace").strip()[-200:]
         why = result.detail or said or ", ".join(f"no {name}" for name in gathered.missing) or "no output"
         raise ToolError(f"facts of {host.name} could not be gathered: {result.outcome}: {why}")
-    view = _view(gathered, result)
-    view["artifacts"] = _keep(ctx, host.name, result.started_at, gathered)
-    clean: dict[str, Any] = redacted(view, ctx.redact)
-    texts = {unit: mask_text(gathered.text(f"unit:{unit}")) for unit in gathered.of("unit")}
-    flat = facts_flat.flatten(clean, facts_flat.unit_files(texts))
+    clean, flat = await aside(ctx, lambda: _seen(ctx, host.name, gathered, result))
     clock = _clock_s(gathered, result)
     ctx.cache[facts_flat.looked(host.name)] = facts_flat.Look(flat, result.started_at, clock)
     if args.process_root is None:
         keep_look(ctx, host, flat, result.started_at)
     return fit(clean, ctx.settings.view_chars)
+
+
+def _seen(
+    ctx: ToolContext, host: str, gathered: Gathered, result: Result
+) -> tuple[dict[str, Any], facts_flat.Flat]:
+    """Keep the raw outputs; return the view without secrets, and the same for the history."""
+    view = _view(gathered, result)
+    view["artifacts"] = _keep(ctx, host, result.started_at, gathered)
+    clean: dict[str, Any] = redacted(view, ctx.redact)
+    texts = {unit: mask_text(gathered.text(f"unit:{unit}")) for unit in gathered.of("unit")}
+    return clean, facts_flat.flatten(clean, facts_flat.unit_files(texts))
 
 
 TOOL = Tool(

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import Field
 
+from tools.aside import aside
 from tools.contract import Host, HostArgs, Tool, ToolContext, ToolError
 from tools.definitions import ENGINES, outside_pattern
 from tools.findings import Findings, contents_of, judge_key
@@ -58,7 +59,7 @@ async def run(ctx: ToolContext, args: Args) -> dict[str, Any]:
     findings = Findings(ctx, host, process, found, taken_at, args.judge, notes)
     hits = findings.hits()
     await findings.look_around(hits, query.root)
-    return _view(args, query, findings, hits)
+    return await aside(ctx, lambda: _view(args, query, findings, hits))
 
 
 def _version_key(host: Host) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -84,6 +86,8 @@ async def connect(target: HostTarget, settings: HostSettings) -> Host:
         from tools.local import LocalHost
 
         return LocalHost(target.name)
+    # It is large: loaded in the loop, it would hold up a keyboard, and every other host.
+    await asyncio.to_thread(import_module, "tools.ssh")
     from tools.ssh import SshHost
 
     host = SshHost(target, settings)

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field, field_validator
 
 from tools import fold
+from tools.aside import aside
 from tools.contract import HostArgs, Outcome, Result, Tool, ToolContext, ToolError
 from tools.fold import Line
 
@@ -263,13 +265,18 @@ async def run(ctx: ToolContext, args: Args) -> dict[str, Any]:
     read = understand(result)
     if not read.data.strip() or fold.is_empty(read.data.decode("utf-8", "replace")):
         _refuse(args, read, host.name)
+    return await aside(ctx, lambda: _kept(ctx, args, read, host.name, result.started_at))
+
+
+def _kept(ctx: ToolContext, args: Args, read: Read, host: str, taken_at: datetime) -> dict[str, Any]:
+    """Keep a log whole and return its view."""
     label = " ".join(["journal", *argv(args)[9:]]) if read.said.get("source") == "journalctl" else "log file"
     path = read.said.get("source", "")
     ref = ctx.keep(
         read.data,
-        host=host.name,
+        host=host,
         label=label,
-        taken_at=result.started_at,
+        taken_at=taken_at,
         path=path if path.startswith("/") else None,
         complete=read.complete and not read.denied,
     )

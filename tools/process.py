@@ -81,7 +81,7 @@ async def _looked_at(host: Host, pid: int | None, root: str) -> tuple[dict[str, 
 
 def forget_process(ctx: ToolContext, facts: ProcessFacts) -> None:
     """Drop what the cache holds of a process that is gone or was started anew."""
-    for key in [key for key, value in ctx.cache.items() if value is facts]:
+    for key in [key for key, value in list(ctx.cache.items()) if value is facts]:
         del ctx.cache[key]
 
 

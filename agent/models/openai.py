@@ -113,17 +113,7 @@ class OpenAIModel:
     @asynccontextmanager
     async def client(self) -> AsyncIterator[AsyncOpenAI]:
         """Open a client for one turn: tool calls between turns may outlast a kept connection."""
-        from openai import AsyncOpenAI, DefaultAsyncHttpxClient, Timeout
-
-        settings = self._settings
-        key = settings.api_key.get_secret_value() if settings.api_key else NO_KEY
-        timeout = Timeout(settings.model_start_s, connect=min(CONNECT_S, settings.model_start_s))
-        # A proxy of the environment knows nothing of this machine's own loopback.
-        direct = urlsplit(settings.base_url or "").hostname in LOOPBACK
-        http = DefaultAsyncHttpxClient(timeout=timeout, trust_env=not direct, verify=_tls(not direct))
-        async with AsyncOpenAI(
-            api_key=key, base_url=settings.base_url, max_retries=0, timeout=timeout, http_client=http
-        ) as client:
+        async with _client(self._settings) as client:
             yield client
 
     async def _ask(
@@ -181,6 +171,26 @@ class OpenAIModel:
         return ModelEndpointError(
             f"model {settings.model} at {shown_url(str(client.base_url))}: {what}{times}", do=do
         )
+
+
+def prepare(settings: Settings) -> None:
+    """Load and make, in a thread, what the first turn needs: in a loop it would hold up all else."""
+    from openai.lib.streaming import chat  # noqa: F401
+
+    _ = _client(settings).chat.completions  # loaded when it is first asked for
+
+
+def _client(settings: Settings) -> AsyncOpenAI:
+    from openai import AsyncOpenAI, DefaultAsyncHttpxClient, Timeout
+
+    key = settings.api_key.get_secret_value() if settings.api_key else NO_KEY
+    timeout = Timeout(settings.model_start_s, connect=min(CONNECT_S, settings.model_start_s))
+    # A proxy of the environment knows nothing of this machine's own loopback.
+    direct = urlsplit(settings.base_url or "").hostname in LOOPBACK
+    http = DefaultAsyncHttpxClient(timeout=timeout, trust_env=not direct, verify=_tls(not direct))
+    return AsyncOpenAI(
+        api_key=key, base_url=settings.base_url, max_retries=0, timeout=timeout, http_client=http
+    )
 
 
 @cache

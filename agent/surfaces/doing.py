@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol, assert_never
 from agent.config import Settings, in_tmux
 from agent.errors import LeadlineError
 from agent.kept import find_kept
+from agent.models.select import PLAYBOOK
 from agent.state import Mode
 from agent.surfaces import clipboard
 from agent.surfaces.hand_run import ByHand, Floor
@@ -37,10 +38,13 @@ OpenThread = Callable[[str, Settings], Awaitable["Session"]]
 """Connects what a thread needs and takes it up under these settings."""
 
 
-def load_client() -> None:
+def load_client(settings: Settings) -> None:
     """Load what the first request to an endpoint needs; in the loop it would hold up every key."""
-    for name in ("openai.resources.chat.completions", "anyio._backends._asyncio"):
-        import_module(name)
+    if settings.model != PLAYBOOK:
+        from agent.models.openai import prepare
+
+        import_module("anyio._backends._asyncio")
+        prepare(settings)
 
 
 class Talk(Floor, Protocol):
@@ -100,7 +104,7 @@ class Doing:
                     talk.note(_copied(then, at_terminal=talk.typed))
                 case ModelTaken(model=model, settings=settings):
                     self.settings = settings or self.settings
-                    await asyncio.to_thread(load_client)
+                    await asyncio.to_thread(load_client, self.desk(talk.session).settings)
                     talk.take_model(model)
                 case ModeTaken(mode=mode):
                     self.mode = mode

@@ -31,10 +31,13 @@ if TYPE_CHECKING:
     from agent.session import Session
 
 
+_OF_THE_WEB = ("httpcore2", "anyio.streams.tls", "anyio._backends._asyncio")
+"""What the first request would load, of a benchmark as of a model."""
+
+
 async def talk(options: OpenOptions, entrance: Entrance, stack: AsyncExitStack) -> ExitCode:
     """Talk until the person leaves; return the exit code."""
-    settings = opening.settings_of(options)
-    model_of(settings)
+    settings = await asyncio.to_thread(_settings, options)
     screen = _screen(options, settings, entrance)
     connecting = asyncio.create_task(opening.open_hosts(options, settings, stack, say))
     if await entrance.left_before(connecting):
@@ -94,6 +97,13 @@ async def talk(options: OpenOptions, entrance: Entrance, stack: AsyncExitStack) 
         await _leave(conversation, screen, options, settings)
 
 
+def _settings(options: OpenOptions) -> Settings:
+    """Return the settings; a model that is not there is told before a host is reached."""
+    settings = opening.settings_of(options)
+    model_of(settings)
+    return settings
+
+
 def _warm_up(settings: Settings) -> None:
     """Load and make, while the person types, what is needed first: in the loop it would hold up every key.
 
@@ -116,6 +126,7 @@ def _load(settings: Settings) -> None:
     from agent.shown import default_tools, digests
     from agent.surfaces.records import write_case  # noqa: F401
     from prompts.render import render
+    from tools.policy import policy_in_force
     from tools.redact import redact
 
     redact(b"its patterns are made at the first text")
@@ -123,9 +134,10 @@ def _load(settings: Settings) -> None:
     render("note_act")
     prepare()
     Ports.real()
-    import_module("tools.settings.remote")
-    if settings.model != PLAYBOOK:
-        load_client()
+    for name in ("tools.settings.remote", "tools.settings.view", *_OF_THE_WEB):
+        import_module(name)
+    policy_in_force(settings.tools.policy)
+    load_client(settings)
 
 
 def _mode(options: OpenOptions, settings: Settings) -> str:
