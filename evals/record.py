@@ -171,7 +171,7 @@ def _view(options: RecordOptions) -> Callable[[Live], None]:
 
 def _finish(options: RecordOptions, session: Session) -> ExitCode:
     from agent.errors import ExitCode
-    from agent.surfaces.ask import answer_of
+    from agent.surfaces.ending import answer_of
     from agent.surfaces.records import write_case
 
     ended = session.ended

@@ -14,21 +14,19 @@ from typing import TYPE_CHECKING, Any
 
 from agent import threads
 from agent.config import Settings
-from agent.errors import ExitCode, LeadlineError, ThreadGone, UsageError
-from agent.events import ApprovalAsked, Ended, Failed, Live, SystemNote
+from agent.errors import ExitCode, LeadlineError, UsageError
+from agent.events import ApprovalAsked, Failed, Live, SystemNote
 from agent.given_log import give
 from agent.models.select import PLAYBOOK, model_of
-from agent.state import Change, Conclusion
 from agent.surfaces.approving import decide, refuse_unattended
-from agent.surfaces.console import screen_width
+from agent.surfaces.ending import finish, go_on, told
 from agent.surfaces.going_on import NO_HOST, meant
 from agent.surfaces.holding import Holding
 from agent.surfaces.open_options import OpenOptions
 from agent.surfaces.opening import give_back, open_hosts, resume, settings_of, start
-from agent.surfaces.result import Stopped, conclusion_of, nothing_began, print_result, result_of
+from agent.surfaces.result import nothing_began, print_result, result_of
 from agent.surfaces.stdin_log import Log, may_hold_a_log, read_log
 from agent.surfaces.targets import say
-from agent.surfaces.wrapping import wrapped
 from tools.display import visible_json
 from tools.redact import redact
 
@@ -86,7 +84,7 @@ class Asking:
             if log is not None:
                 _hand_over(options, session, log)
             await self._drive(session)
-            code = _finish(options, session)
+            code = finish(options, session)
             if session.ended is not None:
                 give_back(session.folder, settings)
             return code
@@ -115,10 +113,10 @@ class Asking:
                     events = await _next(session, options)
         except LeadlineError as error:
             failed.clear()
-            error.args = (_told(error, options, session),)
+            error.args = (told(error, options, session),)
             raise
         except asyncio.CancelledError:
-            sys.stderr.write(f"\ninterrupted; what was gathered is kept; {_go_on(options, session)}\n")
+            sys.stderr.write(f"\ninterrupted; what was gathered is kept; {go_on(options, session)}\n")
             if options.output != "text":
                 print_result(result_of(session, ExitCode.INTERRUPTED, [], why="interrupted"))
             raise
@@ -246,67 +244,3 @@ async def _next(session: Session, options: AskOptions) -> AsyncIterator[Live] | 
     if session.unheard and session.ended is None and session.exit_code is ExitCode.DONE:
         return session.ask(None)
     return await decide(session, unattended=options.approve)
-
-
-def _finish(options: AskOptions, session: Session) -> ExitCode:
-    from agent.surfaces.records import write_case
-
-    folder = options.out or session.folder
-    files = write_case(session.folder, folder)
-    ended = session.ended
-    if ended is None and session.waiting is not None:
-        again = f"leadline ask {options.host} --resume {session.thread}"
-        why = f"an approval of {session.waiting.change} is needed; answer it at a terminal: {again}"
-        sys.stderr.write(
-            f"{why}\nor decide with `leadline approvals show {session.approval_id}`, then run the same\n"
-        )
-        return _stopped(options, session, files, ExitCode.APPROVAL_NEEDED, "approval_needed", why)
-    if ended is None:
-        why = f"stopped; {_go_on(options, session)}"
-        sys.stderr.write(f"{why}\n")
-        return _stopped(options, session, files, ExitCode.TERMINATED, "stopped", why)
-    code = session.exit_code
-    if code is ExitCode.DONE and options.exit_code and ended.outcome in ("diagnosed", "needs_person"):
-        code = ExitCode.PROBLEM_FOUND
-    if options.output != "text":
-        print_result(result_of(session, code, files))
-        return code
-    width = screen_width()
-    text = answer_of(session, ended, files, width)
-    sys.stdout.write(wrapped(text, width) if width is not None else text)
-    return code
-
-
-def _stopped(
-    options: AskOptions, session: Session, files: list[str], code: ExitCode, how: Stopped, why: str
-) -> ExitCode:
-    if options.output != "text":
-        print_result(result_of(session, code, files, stopped=how, why=why))
-    return code
-
-
-def _told(error: LeadlineError, options: AskOptions, session: Session) -> str:
-    """Return what is said of an error: what was gathered is kept, unless that is what went."""
-    if isinstance(error, ThreadGone):
-        return str(error)
-    return f"{error}; nothing gathered is lost, {_go_on(options, session)}"
-
-
-def _go_on(options: AskOptions, session: Session) -> str:
-    return f"go on with: leadline ask {options.host} --resume {session.thread}"
-
-
-def _changes(session: Session) -> list[Change]:
-    """Return the changes as they ended."""
-    from agent.events import ChangeMoved
-
-    last = {event.change.id: event.change for event in session.events if isinstance(event, ChangeMoved)}
-    return list(last.values())
-
-
-def answer_of(session: Session, ended: Ended, files: list[str], width: int | None = None) -> str:
-    """Return the answer of a session that has ended, as a person reads it at a terminal of a width."""
-    from agent.surfaces.terminal import answer
-
-    plain = Conclusion(outcome=ended.outcome, summary=ended.summary, claims=[])
-    return answer(conclusion_of(session) or plain, files, _changes(session), width)

@@ -15,10 +15,10 @@ from agent.models.select import PLAYBOOK
 from agent.questions import asks_on
 from agent.state import Mode
 from agent.surfaces import slash
-from agent.surfaces.ask import answer_of
 from agent.surfaces.console import screen_width
 from agent.surfaces.deciding import Deciding, Left
 from agent.surfaces.doing import Doing
+from agent.surfaces.ending import answer_of
 from agent.surfaces.input_line import Closed, Interrupted, Later, Lines
 from agent.surfaces.pastes import shortened
 from agent.surfaces.records import write_case

@@ -171,7 +171,7 @@ def _copy(session: Session, argument: str) -> str | Reply:
 
 def last_answer(session: Session) -> str | None:
     """Return the last thing that was an answer: the end of the investigation, or words after it."""
-    from agent.surfaces.ask import answer_of
+    from agent.surfaces.ending import answer_of
 
     ended: Ended | None = None
     words = ""
