@@ -8,6 +8,7 @@ from pathlib import Path
 
 from agent.answer_table import AnswerTable
 from agent.events import ConclusionChecked, Ended, Event, Judged
+from agent.models.concluding import ATTACH
 from agent.slack.plot import before_after, has_plot
 from agent.slack.report import answer
 from agent.slack.text import Cleaner
@@ -65,6 +66,17 @@ def test_a_long_table_is_whole_in_every_message() -> None:
     pieces = answer([checked], Ended(outcome="answered", summary="All."), Cleaner(lambda data: data))
     assert len(pieces) > 2 and all(len(piece) <= 3000 and piece.count("```") % 2 == 0 for piece in pieces)
     assert all(f"gpu{number} " in "\n".join(pieces) for number in range(150))
+
+
+def test_no_command_is_told_where_nobody_types_one() -> None:
+    conclusion = Conclusion(outcome="inconclusive", summary="No cause.", claims=[], next_step=ATTACH)
+    checked = ConclusionChecked(conclusion=conclusion, accepted=True, checks=[])
+    ended = Ended(outcome="inconclusive", summary="No cause.")
+    (told,) = answer([checked], ended, Cleaner(lambda data: data))
+    assert (
+        "leadline ask" not in told
+        and "Attach a language model (`model` and `base_url` in the settings" in told
+    )
 
 
 async def test_hypotheses_quotes_and_files_are_behind_buttons_once_a_press(tmp_path: Path) -> None:

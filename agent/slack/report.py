@@ -17,6 +17,7 @@ from agent.events import (
     ToolFinished,
 )
 from agent.ledger import Ledger
+from agent.models.concluding import ATTACH
 from agent.slack.door import Block
 from agent.slack.text import SECTION_CHARS, Cleaner, escaped, fenced, packed, split
 from agent.state import Change, Conclusion
@@ -33,6 +34,10 @@ DETAILS: Final = {
 _QUOTE_CHARS: Final = 1200
 _TABLE_CHARS: Final = 2000
 """Of a table in one block of code, which must not be cut in two once it is one."""
+
+_COMMAND: Final = ATTACH[ATTACH.index(":") :].rstrip(".")
+_SETTINGS: Final = " (`model` and `base_url` in the settings; docs/slack.md)"
+"""Instead of a command that nobody types in Slack."""
 
 HELP: Final = (
     "In this thread: `status`, `why`, `stop`, `go on`; anything else steers the investigation or asks on. "
@@ -68,7 +73,7 @@ def answer(events: Sequence[Event], ended: Ended, clean: Cleaner) -> list[str]:
         named = [ledger.changes[name] for name in found.changes if name in ledger.changes]
         parts += [_change(change, clean) for change in named if change.status == "proposed"]
         if found.next_step:
-            parts.append(f"*Next*: {_prose(found.next_step, clean)}")
+            parts.append(f"*Next*: {_prose(found.next_step.replace(_COMMAND, _SETTINGS), clean)}")
     return packed(parts, SECTION_CHARS)
 
 
