@@ -19,6 +19,7 @@ from agent.surfaces.console import screen_width
 from agent.surfaces.deciding import Deciding, Left
 from agent.surfaces.doing import Doing
 from agent.surfaces.ending import answer_of
+from agent.surfaces.holding import HELD, HOW
 from agent.surfaces.input_line import Closed, Interrupted, Later, Lines
 from agent.surfaces.pastes import shortened
 from agent.surfaces.records import write_case
@@ -33,10 +34,6 @@ if TYPE_CHECKING:
 DEAF = (
     "The built-in playbooks take no advice, and answer questions about hosts only (docs/questions.md); a "
     "language model can do more: /model NAME URL lets one take the next turn"
-)
-HELD = (
-    "held: the model waits, and what runs on the host goes on. Say something, press Enter to go on as "
-    "before, or Ctrl-C again to leave"
 )
 
 
@@ -291,7 +288,7 @@ class Conversation:
             session.cancel()
             self._lines.close()
         elif session.hold():
-            self._screen.note(HELD, whole=False)
+            self._screen.note(HELD + HOW, whole=False)
 
     async def _steer(self, session: Session, text: str) -> None:
         """Do what a line asks for that was typed while the session works, or is held."""
