@@ -148,11 +148,6 @@ def loosened(site: ConfigFile, now: BaseModel) -> tuple[Location, Any, Any] | No
     return None
 
 
-def tighter(name: str, value: Any, than: Any) -> bool:
-    """Tell whether a value of a setting is as strict as another, or stricter."""
-    return _tighter(_TIGHTER.get(name, "same"), value, than)
-
-
 def _tighter(way: _Way, value: Any, than: Any) -> bool:
     if way == "any" or value == than:
         return True

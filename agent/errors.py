@@ -52,12 +52,6 @@ class ModelEndpointError(LeadlineError):
     exit_code = ExitCode.MODEL_ENDPOINT
 
 
-class BudgetSpent(LeadlineError):
-    """Report that turns, tokens, money or time of an investigation are used up."""
-
-    exit_code = ExitCode.BUDGET
-
-
 class TranscriptError(LeadlineError):
     """Report a transcript that cannot be read: file, line and field."""
 

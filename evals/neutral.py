@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -203,9 +202,6 @@ class Neutral:
         if groups.get("host"):
             return self.hosts[groups["host"].decode()].encode()
         return self.users[groups["user"].decode()].encode()
-
-
-Clean = Callable[[bytes], bytes]
 
 
 def _any(names: list[str]) -> bytes:

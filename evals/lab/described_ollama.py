@@ -26,7 +26,6 @@ class OllamaServer(DescribedServer):
 
     def __init__(self, service: Mapping[str, Any], engine: Engine, log: EngineLog) -> None:
         super().__init__(service, engine, log)
-        self._loaded_at = 0.0
         del self._routes["GET", "/health"]
         version = engine.machine.fill("{version}")
         self._routes |= {

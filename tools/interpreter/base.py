@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from tools.interpreter.journal import Changes, Journal
 from tools.interpreter.module import Frame, ModuleValue
-from tools.interpreter.values import GuestClass, Instance, Stopped, Unknown
+from tools.interpreter.values import Instance, Stopped, Unknown
 from tools.settings.types import HostFacts
 
 
@@ -130,7 +130,3 @@ class Base:
         self.steps += 1
         if self.steps > self.limits.steps:
             raise Stopped(f"more than {self.limits.steps} steps")
-
-    def guest_class(self, value: Any) -> GuestClass | None:
-        """Return the class of an object of the source."""
-        return value.cls if isinstance(value, Instance) else None

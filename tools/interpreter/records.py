@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tools.interpreter.values import MISSING, Function, GuestClass, GuestRaise, Instance, Unknown
+from tools.interpreter.values import MISSING, GuestClass, GuestRaise, Instance, Unknown
 
 if TYPE_CHECKING:
     from tools.interpreter.machine import Machine
@@ -145,15 +145,3 @@ def fill(
 
 def _own_copy(default: Any) -> Any:
     return default.copy() if type(default) in (list, dict, set) else default
-
-
-def explicit_init(cls: GuestClass) -> Function | Record | None:
-    """Return what makes objects of a class: the nearest ``__init__`` or record."""
-    for base in cls.mro:
-        if isinstance(base, GuestClass):
-            own = base.namespace.get("__init__")
-            if isinstance(own, Function):
-                return own
-            if base.record is not None and base.record_is_own:  # type: ignore[attr-defined]
-                return base.record  # type: ignore[no-any-return]
-    return None

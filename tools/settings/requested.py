@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from tools import unit_text
 from tools.definitions import HIDDEN, is_secret
@@ -249,9 +249,3 @@ def _variables(environ: Mapping[str, str], evidence: Evidence, unit: UnitLines, 
         else:
             rows.append(Asked(name, name, shown, "environment", process))
     return rows
-
-
-def value_text(value: Any) -> str:
-    """Return a value as it is shown in one line."""
-    text = repr(value)
-    return text if len(text) <= 200 else f"{text[:200]} [... {len(text) - 200} more]"

@@ -15,7 +15,6 @@ _MOST_STEPS: Final = 5
 _MOST_SUSPECTS: Final = 12
 _MOST_NAMES: Final = 40
 _MOST_NEEDS: Final = 4
-_FINDING_MARK: Final = {"fires": "happens", "unknown": "open", "cannot fire": "cannot"}
 
 
 def lines_of(view: Mapping[str, Any]) -> list[str]:

@@ -85,7 +85,6 @@ class Models(Loose):
         self.known = Configurations(machine, found, self._methods) if found else None
         self.registered: dict[str, Any] = {}
         """Classes of the source by the model type that they were registered for."""
-        self._loose: GuestClass | None = None
 
     @property
     def _early(self) -> bool:
