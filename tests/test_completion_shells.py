@@ -111,9 +111,9 @@ zle -N dump; bindkey '^X^B' dump; print set up
 """
 
 
-def by_zsh(typed: str, home: Path) -> tuple[list[str], str]:
+def by_zsh(typed: str, home: Path, setup: str = SETUP) -> tuple[list[str], str]:
     """Type in a real zsh and press Tab; return what was offered, and the line as it stands then."""
-    (home / "setup.zsh").write_text(SETUP)
+    (home / "setup.zsh").write_text(setup)
     (home / "offered").write_text("")
     with typing(["zsh", "-f", "-i"], {**shell_environment(home), "PWD": str(home)}) as terminal:
         terminal.type(f"cd {shlex.quote(str(home / 'work'))}; source ../setup.zsh")
@@ -163,6 +163,15 @@ def test_zsh_takes_files_other_commands_before_and_an_open_quote(home: Path) -> 
     assert by_zsh("cd /nowhere; X=1 leadline ask gp", home)[1] == "cd /nowhere; X=1 leadline ask gpu1 "
     assert by_zsh('leadline ask "gp', home)[1] == 'leadline ask "gpu1" '
     assert by_zsh("leadline sessions validate no", home)[1] == "leadline sessions validate notes\\ one.txt "
+
+
+@need("zsh")
+def test_zsh_reads_it_from_a_folder_of_functions_too(home: Path) -> None:
+    (home / "functions").mkdir()
+    (home / "functions" / "_leadline").write_text("\n".join(_lines(["leadline", "completion", "zsh"], home)))
+    first, _, rest = SETUP.partition("source <(leadline completion zsh)\n")
+    setup = f"fpath=($HOME/functions $fpath)\n{first}{rest}"
+    assert by_zsh("leadline ask gp", home, setup) == (["gpu1"], "leadline ask gpu1 ")
 
 
 @need("fish")

@@ -1,5 +1,6 @@
 #compdef leadline
 # Completion of leadline for zsh. In ~/.zshrc, after compinit: source <(leadline completion zsh)
+# or as the file _leadline in a folder of fpath.
 _leadline() {
     local word help line
     local -a found told
@@ -15,4 +16,9 @@ _leadline() {
     done < <(command leadline completion-words "${LEADLINE_STATE_DIR:-}" "${XDG_STATE_HOME:-}" "${XDG_CONFIG_HOME:-}" "$line" 2>/dev/null)
     (( ${#found} )) && compadd -l -d told -a found
 }
-compdef _leadline leadline
+# Read from a folder of fpath, this file is the function at the first Tab.
+if [[ "${funcstack[1]}" == _leadline ]]; then
+    _leadline "$@"
+else
+    compdef _leadline leadline
+fi
