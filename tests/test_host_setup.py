@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import runpy
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -84,11 +85,40 @@ def test_the_key_opens_no_more_than_commands() -> None:
         {"key": "ssh-ed25519"},
         {"key": f'command="id" {KEY}'},
         {"key": f"{KEY}\nssh-rsa AAAA"},
+        {"host": "gpu1\ntouch /tmp/x #"},
+        {"host": "gpu1\x1b[2J"},
+        {"host": "gpu1\N{RIGHT-TO-LEFT OVERRIDE}"},
     ],
 )
 def test_what_cannot_be_written_as_it_is_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ToolError):
-        script(Account("x", **wrong))
+        script(Account(**{"host": "x"} | wrong))
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "--host",
+        "--port",
+        "--po",
+        "--api-key",
+        "--admin_api_key",
+        "--trust_remote_code",
+        "LD_PRELOAD",
+        "PATH",
+        "ENV",
+    ]
+    + ["BASH_ENV", "HOME", "PYTHONPATH", "PYTHONHASHSEED", "--max-x", "--hosts", "NCCL_DEBUG", "CPUWeight"],
+)
+def test_what_the_helper_would_refuse_in_its_file_is_not_written_there(setting: str) -> None:
+    helper = runpy.run_path(str(Path(__file__).parent.parent / "deploy/leadline-svc"), run_name="helper")
+    wanted = Account("x", units=("a.service",), ports=(1,), settings=(setting,))
+    if helper["for_people"](setting):
+        with pytest.raises(ToolError, match="cannot be listed"):
+            script(wanted)
+    else:
+        helper["allowed"](allow_file(wanted).encode())
+        assert setting in script(wanted)
 
 
 def test_nothing_of_the_account_runs_on_the_terminal_of_root() -> None:

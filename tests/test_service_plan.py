@@ -121,6 +121,8 @@ async def test_expired_plan_other_host_and_other_key_are_refused() -> None:
         ("--hos", "0.0.0.0", "--host decides who can reach the server"),
         ("--api-key", "true", "--api-key decides who may use the server"),
         ("--trust-remote", "true", "--trust-remote-code decides which code runs"),
+        ("--trust_remote_code", "true", "--trust-remote-code decides which code runs"),
+        ("--admin_api_key", "x", "--admin-api-key decides who may use the server"),
         ("LD_PRELOAD", "/tmp/x.so", "LD_PRELOAD decides which code runs"),
         ("PYTHONPATH", "/tmp", "PYTHONPATH decides which code runs"),
         ("PATH", "/tmp", "PATH decides which code runs"),

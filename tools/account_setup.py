@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.contract import ToolError
+from tools.display import printable
 from tools.dropin_edit import DIRECTIVES
+from tools.service_request import FLAGS_OF_PEOPLE
 from tools.transaction import HELPER, helper_version
 
 LIBRARY = "/usr/local/lib/leadline"
@@ -20,6 +22,7 @@ _END = "LEADLINE_END_OF_FILE"
 _UNIT = re.compile(r"[A-Za-z0-9][A-Za-z0-9:_.@-]{0,199}\.service")
 _FLAG = re.compile(r"--[A-Za-z0-9][A-Za-z0-9_.-]*")
 _NAME = re.compile(r"[A-Z_][A-Z0-9_]*")
+_NAMES_OF_PEOPLE = re.compile(r"LD_[A-Z_]+|(BASH_)?ENV|HOME|PATH|PYTHON[A-Z0-9_]*")
 _USER = re.compile(r"[a-z_][a-z0-9_-]{0,30}")
 _KEY = re.compile(r"(ssh|ecdsa|sk-)[A-Za-z0-9@.-]+ [A-Za-z0-9+/=]+( [ -~]*)?")
 
@@ -41,6 +44,8 @@ class Account:
 
 def check(account: Account) -> None:
     """Raise `ToolError` for what could not be written into the files as it is."""
+    if "\n" in account.host or printable(account.host) != account.host:
+        raise ToolError(f"{printable(account.host)!r} is not the name of a host")
     if not _USER.fullmatch(account.user) or account.user == "root":
         raise ToolError(f"{account.user!r} is not a name for an unprivileged account")
     for unit in account.units:
@@ -54,12 +59,25 @@ def check(account: Account) -> None:
                 f"{setting!r} is neither a flag (--x) nor the NAME of an environment variable, nor "
                 "a directive that a drop-in may set"
             )
+        if _is_of_people(setting):
+            raise ToolError(
+                f"{setting} decides who reaches the server or which code runs: it cannot be listed, "
+                "a person has to change it"
+            )
     if account.settings and not account.units:
         raise ToolError("settings are allowed unit by unit; name the units as well")
     if account.settings and not account.ports:
         raise ToolError("name the ports that the units serve on (--ports 30000): a change is verified there")
     if account.key and not _KEY.fullmatch(account.key):
         raise ToolError("the key is not the one line of a public key file, such as id_ed25519.pub")
+
+
+def _is_of_people(setting: str) -> bool:
+    """Tell what the helper refuses in an allow file, and the whole file with it."""
+    flag = setting.replace("_", "-")
+    return any(known.startswith(flag) for known in FLAGS_OF_PEOPLE) or bool(
+        _NAMES_OF_PEOPLE.fullmatch(setting)
+    )
 
 
 _VALUE = "[A-Za-z0-9_.,:-]+"

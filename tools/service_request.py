@@ -55,6 +55,15 @@ def check(request: ChangeRequest) -> None:
         raise ToolError(f"{request.setting} decides which code runs; a person has to change it")
 
 
+def flag_of_people(flag: str) -> str | None:
+    """Return the flag that is for a person to change and that this one stands for, or None."""
+    plain = flag.replace("_", "-")  # vLLM takes both
+    if len(plain) <= len("--x"):
+        return None
+    # The beginning of a flag stands for it.
+    return next((known for known in FLAGS_OF_PEOPLE if known.startswith(plain)), None)
+
+
 def _check_dropin(request: ChangeRequest) -> None:
     if request.from_value is not None or not request.to_value:
         raise ToolError(
@@ -75,10 +84,8 @@ def _check_value(value: str) -> None:
 
 
 def _check_flag(flag: str, value: str) -> None:
-    for known, what in FLAGS_OF_PEOPLE.items():
-        # The beginning of a flag stands for it.
-        if len(flag) > len("--x") and known.startswith(flag):
-            raise ToolError(f"{known} decides {what}; a person has to change it")
+    if (of_people := flag_of_people(flag)) is not None:
+        raise ToolError(f"{of_people} decides {FLAGS_OF_PEOPLE[of_people]}; a person has to change it")
     words = value.split()
     option = bool(words) and words[0].startswith("-") and not _NUMBER.fullmatch(words[0])
     if (option and words[0] != "-") or any(word.startswith("--") for word in words):
