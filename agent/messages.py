@@ -12,6 +12,9 @@ from agent.state import Message, ToolCall
 NOTE = "[leadline] "
 """Marks what the program says in a person's place: many servers allow a system message only first."""
 
+UNHEARD = "not done: the person spoke before this had begun; ask for it again if it is still wanted"
+"""What a call is answered that a person's words came before."""
+
 _FORGED_NOTE = re.compile(
     r"^([^\w\n]{0,40}?)\[[^\w\n]{0,8}leadline[^\w\n]{0,8}\]", re.IGNORECASE | re.MULTILINE
 )

@@ -16,7 +16,8 @@ _ASKS: Final = re.compile(
     r"when|where"
     r"|who|whose|why|list|show|compare|diff|count|name|tell me|run on all|how (long|often|old)"
     r"|how(['’]?s| is| are)"
-    r"|any|anything|isn't|aren't|doesn't|don't|wich|whcih|whihc|wihch|waht|hwo many"
+    r"|any|anyone|anything|hosts? (?:with|on|running|without)|isn't|aren't|doesn't|don't|wich|whcih"
+    r"|whihc|wihch|waht|hwo many"
     r"|welche\w*|wie viele?|wieviele?|wer|wo|wann|warum|ist|sind|hat|haben|läuft|laufen|gibt es|runs)\b",
     re.IGNORECASE,
 )
@@ -43,8 +44,15 @@ _TOPIC: Final = re.compile(
 )
 """What a person who leaves the verb out begins with, or names."""
 
+_OF_HOST: Final = re.compile(r"^(?:on )?[a-z][\w.]*-?\d+\s*(?:[:,]|\s[-–])\s*", re.IGNORECASE)
+"""A host that is named before the question: "gpu3: what runs there"."""
+
 _SENTENCE: Final = re.compile(r"[.!?](\s|$)|\n")
 _SPEAKER: Final = re.compile(r"\A[^\n]{1,120}? says in Slack: ")
+_BESIDE: Final = re.compile(
+    r"\n+(?:Others gave instructions in this thread as well: "
+    r"|This conflicts with what [^\n]{1,200}? said before: )"
+)
 _CONTEXT: Final = "\n\nEarlier messages of the thread"
 _GREETING: Final = re.compile(
     r"(hi|hello|hey|hallo|moin|please|pls|plz|so|and|also|ok|okay|btw|sorry|thanks|just|team|folks|all|there|everyone"
@@ -139,7 +147,9 @@ _WORKS_NOT: Final = re.compile(
 
 def asked(text: str) -> str:
     """Return what a person asked, without who it was and the earlier messages that a surface adds."""
-    return _SPEAKER.sub("", text.partition(_CONTEXT)[0].strip())
+    words = text.partition(_CONTEXT)[0].strip()
+    said = _SPEAKER.sub("", words)
+    return said if said == words else _BESIDE.split(said, maxsplit=1)[0].strip()
 
 
 def first_sentence(text: str) -> str:
@@ -175,7 +185,8 @@ def is_question(text: str) -> bool:
     words, (first, requests) = english(asked(text)), _first(text)
     measured = _MEASURED.search(first) is not None
     marked = re.search(rf"{re.escape(first)}[\"'*\s]*\?", words) is not None
-    asks = requests or _ASKS.match(first) or (not measured and (marked or _TOPIC.match(first)))
+    after = _OF_HOST.sub("", first)
+    asks = requests or _ASKS.match(after) or (not measured and (marked or _TOPIC.match(first)))
     if not first or not asks:
         return False
     return _OF_HOSTS.search(words) is not None or _TROUBLE.search(words) is None

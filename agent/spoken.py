@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from agent import messages
 from agent.events import UserMessage
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-UNHEARD: Final = "not done: the person spoke before this had begun; ask for it again if it is still wanted"
+UNHEARD: Final = messages.UNHEARD
 SPOKE: Final = "a new message came into the thread"
 
 

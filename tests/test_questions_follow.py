@@ -10,7 +10,8 @@ import pytest
 
 from agent.actions import AnswerArgs
 from agent.models.playbook import PlaybookModel
-from agent.questions import asks_on
+from agent.questions import asked, asks_on
+from prompts.render import render
 from tests.test_questions import view
 
 FACTS = {
@@ -88,6 +89,26 @@ async def test_a_later_question_is_read_by_the_one_before(first: str, later: str
     thread.say(later)
     answer = await thread.answered()
     assert answer.summary.startswith(says), answer.summary
+
+
+async def test_a_question_put_while_one_is_answered_is_answered_with_it() -> None:
+    thread = Thread("which version is on gpu1?")
+    thread.say("and gpu2?")
+    answer = await thread.answered()
+    assert answer.summary.startswith("sglang 0.5.11 on gpu1. sglang 0.5.12 on gpu2.")
+    thread.say("and gpu3?")
+    answer = await thread.answered()
+    assert answer.summary.startswith("sglang 0.5.10 on gpu3.")
+
+
+def test_what_slack_says_beside_a_question_is_no_part_of_it() -> None:
+    ada = {"who": "Ada", "text": "restart it"}
+    for against, others in ((None, ["Ada"]), (ada, ["Ada"]), (None, [])):
+        told = render("said_in_slack", who="Ben", text="and gpu2?", against=against, others=others)
+        assert asked(told) == "and gpu2?"
+    assert asked("and gpu2?\nThis conflicts with what Ada said before: x").endswith("x"), (
+        "a person's own words"
+    )
 
 
 async def test_them_are_the_hosts_of_the_last_answer_and_it_says_so() -> None:

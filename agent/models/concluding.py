@@ -7,6 +7,7 @@ from typing import Any
 
 import re2
 
+from agent.messages import UNHEARD
 from agent.models import claims, effect, results
 from agent.models.launch import differences, written_reason
 from agent.models.method import Case, Lead, Step, fill
@@ -37,7 +38,9 @@ def settle(
         if answer.get("accepted") is True or not answer:
             return
         failed = set(_failing(answer))
-        if failed:
+        if answer.get("error") == UNHEARD:
+            pass  # what was said meanwhile changes nothing that was read
+        elif failed:
             kept = [claim for place, claim in enumerate(conclusion["claims"]) if place not in failed]
             lost = [claim for place, claim in enumerate(conclusion["claims"]) if place in failed]
             conclusion["claims"] = kept + [claims.opinion(f"Not verified: {claim['says']}") for claim in lost]

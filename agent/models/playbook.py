@@ -148,7 +148,11 @@ class PlaybookModel:
             texts = [asked(symptom), *(asked(earlier) for _, earlier in later[:-1])]
             ends = _conclusions(messages[:place])
             quoting = [end for end in ends if any("cite" in claim for claim in end.get("claims") or [])]
-            before = Before(tuple(texts), ends[-1] if ends else {}, quoting[-1] if quoting else {})
+            last = _last_end(messages[:place])
+            open_ = [asked(symptom)] * (last < 0) + [asked(one) for at, one in later[:-1] if at > last]
+            before = Before(
+                tuple(texts), ends[-1] if ends else {}, quoting[-1] if quoting else {}, tuple(open_)
+            )
             again = ask_again(asked(text), [look.host for look in looks], down_of(messages), before)
             return self._turn(again, [[], *_rounds(messages[place:])], on_text)
         ended = _conclusions(messages[: later[-1][0]]) if later else []
@@ -217,6 +221,16 @@ def _conclusions(messages: Sequence[Message]) -> list[Mapping[str, Any]]:
         for call in (message.get("tool_calls") or () if message["role"] == "assistant" else ())
         if call["function"]["name"] == "conclude" and str(call["id"]) in accepted
     ]
+
+
+def _last_end(messages: Sequence[Message]) -> int:
+    """Return the place of the last conclusion that was taken; -1 when there is none."""
+    ends = [
+        place
+        for place, one in enumerate(messages)
+        if one["role"] == "tool" and parse_view(str(one["content"])).get("accepted") is True
+    ]
+    return ends[-1] if ends else -1
 
 
 def _asked_later(messages: Sequence[Message]) -> list[tuple[int, str]]:

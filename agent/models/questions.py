@@ -41,7 +41,7 @@ from agent.state import Message
 _DOWN_FROM: Final = "could not be reached, and nothing is known of them now."
 _DOWN: Final = re.compile(r"^- (\S+): (.+)$", re.MULTILINE)
 _JOINT: Final = re.compile(
-    r",? (?:and|und|&) (?:also )?|[?;] +(?=\w)|, (?=which|how|what|since|is|are)", re.IGNORECASE
+    r",? (?:and|und|&) (?:also )?|[?;] +(?=\w)|\s[-–]\s|, (?=which|how|what|since|is|are)", re.IGNORECASE
 )
 _MOST_PARTS: Final = 3
 _SAYS: Final = "I answer from what was read; each claim is now held against the stored output."
@@ -94,7 +94,11 @@ def answer_question(
     if wanted := wish_in(question, before, hosts):
         yield from _weigh(wanted, question, looks, before)
         return
-    yield from answer_queries(_by_those_before(question, before, looks), looks)
+    queries: list[Query] = []
+    for place, text in enumerate(before.texts):
+        if text in before.open and wish(text) is None and not asks_for_lines(text):
+            queries += _by_those_before(text, replace(before, texts=before.texts[:place]), looks)
+    yield from answer_queries([*queries, *_by_those_before(question, before, looks)], looks)
 
 
 def _weigh(
@@ -199,7 +203,7 @@ def ask_again(
     question: str, hosts: Sequence[str], down: Sequence[Look], before: Before
 ) -> Generator[Step, list[View], None]:
     """Answer a later question of a thread: the hosts are looked at anew, since time has passed."""
-    if asks_for_lines(question) and before.quoted:
+    if asks_for_lines(question) and before.quoted and not before.open:
         yield from lines(before, question, hosts)
         return
     views = yield Step("I look at the hosts anew.", [("facts", {"host": host}) for host in hosts])

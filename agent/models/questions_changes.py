@@ -209,7 +209,9 @@ def _sum_up(answer: Answer, query: Query, ranked: Sequence[str]) -> None:
     )
     unique = list(dict.fromkeys(ranked))
     if not query.phase:
-        answer.said.append(f"{len(answer.cells)} facts differ between {first} and {second}.")
+        names = [name for name, _ in answer.cells]
+        told = f": {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}" if names else ""
+        answer.said.append(f"{len(names)} facts differ between {first} and {second}{told}.")
         if query.wants == "why":
             answer.said.append("Which of them matters is not known: neither prefill nor decode was named.")
         answer.known = True

@@ -11,7 +11,7 @@ _COMMON: Final = (
     "|which|what|what's|whats|where|how|many|there|it|its|it's|they|their|this|these|those|that|here|now|still"
     "|currently|right|hosts?|servers?|machines?|nodes?|box(es)?|fleet|cluster|them|us|we|our|i|my|me|you|your"
     "|please|pls|hi|hello|hey|thanks|thx|thank|so|ok|quick|question|tell|show|list|name|give|count|also|too|just|per|about"
-    "|got|get|anything|something|everything|anyone|someone|somebody|team|folks|moment|atm|overall|actually|itself|whether|if"
+    "|got|get|anything|something|everything|anyone|someone|somebody|team|folks|moment|atm|overall|actually|itself|whether|if|yet|rn|two|three|anybody|nowadays"
 )
 _RUNS: Final = "runs?|running|uses?|used|using|has|having|installed|set|sees?|seen"
 _ENGINE: Final = "engines?|services?|units?|instances?|inference"
@@ -20,13 +20,15 @@ _PAST: Final = "was|were|did|had|been"
 _SETS: Final = "settings?|facts?|configs?|configuration"
 _DIFFER: Final = "differ\\w*|different|difference|same|identical|equal|between|var(y|ies)"
 _OF_KIND: Final[Mapping[str, str]] = {
-    "versions": f"{_RUNS}|{_ENGINE}|{_DIFFER}|versions?|releases?|nvidia|gpu",
+    "versions": f"vs|versus|{_RUNS}|{_ENGINE}|{_DIFFER}|versions?|releases?|nvidia|gpu",
     "changes": f"{_ENGINE}|{_PAST}|{_SETS}|chang(e|es|ed)|new|different|happened|done|things?|since|last"
     f"|past|during"
-    "|within|recently|lately|(re)?start(s|ed)",
-    "compare": f"{_SETS}|{_DIFFER}|diff|compared?|vs|versus|from|than|why|against|main|reasons?|cause"
+    "|within|recently|lately|upgraded|updated|modified|touched|anything|(re)?start(s|ed)",
+    "compare": f"{_SETS}|flags?|options?|like|match(es)?|sync|drift|alike|configured|{_DIFFER}|diff"
+    f"|compared?|vs|versus|from|than|why|against|main|reasons?|cause"
     f"|much|idea",
-    "differ": f"{_SETS}|{_DIFFER}|diff|unlike|from|compared?|things?|one|others?|rest|than",
+    "differ": f"{_SETS}|flags?|options?|match(es)?|sync|drift|alike|why|{_DIFFER}|diff|unlike|from"
+    f"|compared?|things?|one|others?|rest|than",
     "feature": f"{_RUNS}|{_ENGINE}|off|on|enabled|disabled|active|inactive|switched|turned|missing"
     f"|feature|as",
     "setting": f"{_RUNS}|{_ENGINE}|{_SETS}|{_DIFFER}|flags?|options?|values?|force|effective|effect"

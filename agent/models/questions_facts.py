@@ -58,9 +58,10 @@ def versions(query: Query, looks: Sequence[Look]) -> Answer:
     label = what or "an engine"
     if query.op:
         where = ", ".join(f"{host} ({', '.join(dict.fromkeys(seen))})" for host, seen in found.items())
-        answer.said.append(
-            f"{label} {asked}: {where}." if where else f"No host that was read runs {label} {asked}."
-        )
+        nowhere = f"No host that was read runs {label} {asked}."
+        if query.named:
+            nowhere = f"{label} {asked} is not seen {_read(query, looks)}."
+        answer.said.append(f"{label} {asked}: {where}." if where else nowhere)
     else:
         groups = folded([(host, (cells[1], cells[2])) for host, cells in answer.cells if len(cells) > 2])
         told = "; ".join(f"{name} {version} on {hosts}" for hosts, name, version in groups)
@@ -72,6 +73,12 @@ def versions(query: Query, looks: Sequence[Look]) -> Answer:
     if not answer.cells:
         answer.said = ["No engine is seen to run, so no version is either."]
     return answer
+
+
+def _read(query: Query, looks: Sequence[Look]) -> str:
+    """Return of which hosts an answer says that something is nowhere."""
+    hosts = ", ".join(look.host for look in looks if not look.error)
+    return f"on {hosts}" if query.named and hosts else "that was read"
 
 
 def _alike(query: Query, groups: Sequence[tuple[str, str, str]]) -> Iterator[str]:
@@ -107,7 +114,7 @@ def _installed(look: Look, query: Query) -> Iterator[tuple[str, str, str | None,
         packages = facts.engine.get("packages")
         if query.package:
             versions = packages if isinstance(packages, dict) else {}
-            name = next((one for one in versions if one.startswith(query.package)), query.package)
+            name = next((one for one in versions if query.package in one), query.package)
             version = versions.get(name)
             yield named(facts), name, version, list(version_claim(facts, name, version)) if version else []
             continue
@@ -165,7 +172,7 @@ def services(query: Query, looks: Sequence[Look]) -> Answer:
     what = "was edited since systemd read it" if reload else f"{'lacks' if query.denied else 'has'} a drop-in"
     head = "Edited since systemd read them" if reload else f"With{'out' if query.denied else ''} a drop-in"
     answer.said.append(
-        f"{head}: {'; '.join(found)}." if found else f"No unit of an engine that was read {what}."
+        f"{head}: {'; '.join(found)}." if found else f"No unit of an engine {_read(query, looks)} {what}."
     )
     answer.known = bool(found) or (bool(answer.claims) and not answer.unknown)
     return answer
@@ -205,12 +212,12 @@ def variables(query: Query, looks: Sequence[Look]) -> Answer:
                     answer.claims.append(set_to(says, name, str(values[name]), "observed", quote))
             answer.claims += launch_claim(facts)
     answer.missing(looks)
-    known = (
-        "is set as the table shows" if found else "is not seen in the environment of any engine that was read"
-    )
-    answer.said.append(
-        f"{', '.join(query.names)} {known}. Only variables of engines and their libraries are read."
-    )
+    for place, name in enumerate(query.names, 1):
+        groups = folded([(host, (cells[place],)) for host, cells in answer.cells if len(cells) > place])
+        told = "; ".join(f"{value} on {hosts}" for hosts, value in groups)
+        nowhere = f"is not seen in the environment of any engine {_read(query, looks)}"
+        answer.said.append(f"{name}: {told}." if found else f"{name} {nowhere}.")
+    answer.said.append("Only variables of engines and their libraries are read.")
     answer.known = found
     return answer
 

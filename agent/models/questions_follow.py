@@ -63,6 +63,8 @@ class Before:
     conclusion: Mapping[str, Any] = field(default_factory=dict)
     quoted: Mapping[str, Any] = field(default_factory=dict)
     """The last conclusion that quotes something."""
+    open: tuple[str, ...] = ()
+    """Those of the texts that no conclusion has answered: they were put while the thread was at work."""
 
     def found(self, hosts: Sequence[str]) -> tuple[str, ...]:
         """Return the hosts that the last answer told something of first."""

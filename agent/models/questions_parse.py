@@ -18,7 +18,8 @@ from agent.questions import without_greeting
 _NOT: Final = r"(?:do|does|is|are|has|have)(?:n['’]?t| not)|don't|not|no|without"
 _MAY_BE_DENIED: Final = frozenset({"versions", "engines", "dropins", "variable", "gpus"})
 _RUNS_IT: Final = re.compile(
-    r"who (?=(?:still )?(?:runs?|uses|serves|has|have|sets)\b)|who(?:'s| is) (?=running|serving)|who(?= on\b)"
+    r"who (?=(?:still )?(?:runs?|uses|serves|has|have|sets)\b)|who(?:['’]?s| is) (?=running|serving"
+    r"|(?:still )?on\b)|who(?= on\b)"
 )
 _MEASURE: Final = r"\b(?:slow|fast)\w*"
 _RANGE: Final = re.compile(r"(?<![\w-])([a-z][a-z_.-]*)\[?(\d+)\s?(?:-|\.\.|–)\s?(\d+)\]?(?![\w.-])")
@@ -85,7 +86,7 @@ def used(text: str, low: str, query: Query, now: datetime) -> list[str]:
     if query.package:
         pattern = dict(MACHINE).get(query.package, rf"{query.package}\w*")
         patterns.append(rf"\b(?:{pattern})s?\b")
-    elif query.engine:
+    if query.engine:
         patterns += [rf"{words}(?:['’]s)?" for name, words in ENGINES if name == query.engine]
     if query.op:
         patterns.append(re.escape(query.version.lower()))

@@ -30,6 +30,10 @@ _MEASURES: Final = (
     ("HOTTEST C", "temps?|temperatures?|hot"),
 )
 """Columns of the table of GPUs, and the words that ask for them."""
+_UNLIKE: Final = (
+    r"\b(differ\w*|difference|same|unlike|var(y|ies)|identical|diff|compare|drift|sync|alike|match(es)?"
+    r"|configured like)\b"
+)
 _STATE: Final = r"\b(off|on|enabled|disabled|active|inactive|switched|turned|missing)\b"
 
 
@@ -38,6 +42,8 @@ def _who(text: str, low: str, about: Query, named: Sequence[str], now: datetime,
     if not re.match(r"(who|whose|by whom|why (was|were|is|are|did|do|does)) ?\b", low) or len(named) > 1:
         return None
     if low.startswith("why") and feature_in(low) is not None and not setting_names(text):
+        return None
+    if low.startswith("why") and re.search(_UNLIKE, low):
         return None
     return replace(about, kind="who", names=setting_names(text))
 
@@ -54,7 +60,8 @@ def _changes(
         return since
     if re.search(
         r"\bchang(e|es|ed)\b|\brestart(s|ed)\b|\b(new|different|happened|done|updated|upgraded)\b.*\bsince\b"
-        r"|\b(what happened|what's new|what is new|what has been done)\b",
+        r"|\b(what happened|what['’]?s new|what is new|what has been done|upgraded|updated|modified"
+        r"|touched)\b",
         low,
     ):
         if re.search(r"\brestart(s|ed)?\b", low) and not moment(low, now)[1] and "chang" not in low:
@@ -66,7 +73,10 @@ def _changes(
 def _compare(
     text: str, low: str, about: Query, named: Sequence[str], now: datetime, seen: Seen
 ) -> Query | None:
-    pattern = r"\b(than|compared?|between|differ\w*|diff|vs|versus|why|from|identical|equal|slower|faster)\b"
+    pattern = (
+        r"\b(than|compared?|between|differ\w*|diff|vs|versus|why|from|identical|equal|slower|faster|like|match(es)?"
+        r"|sync|drift|alike)\b"
+    )
     if len(named) != 2 or not re.search(pattern, low):
         return None
     order = tuple(sorted(named, key=lambda host: low.index(host.lower())))
@@ -103,9 +113,7 @@ def _versions(
 def _differ(
     text: str, low: str, about: Query, named: Sequence[str], now: datetime, seen: Seen
 ) -> Query | None:
-    if not re.search(
-        r"\bdiffer\w*|\bsame\b|\bunlike\b|\bvar(y|ies)\b|\bidentical\b|\bdiff\b|\bcompare\b", low
-    ):
+    if not re.search(_UNLIKE, low):
         return None
     names, either, taken = _spoken(text, low, seen)
     focus = named[0] if len(named) == 1 else ""

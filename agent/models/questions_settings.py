@@ -43,7 +43,7 @@ def feature(query: Query, looks: Sequence[Look], states: Mapping[str, View]) -> 
     _say_of_feature(answer, query, found)
     other = {"off": "on", "on": "off"}.get(query.wants, "")
     hits = [*found["off"], *found["on"]] if not query.wants else found[query.wants]
-    answer.known = bool(found[other] if query.every else hits) or not answer.unknown
+    answer.known = bool(found[other] if query.every and other else hits) or not answer.unknown
     if not answer.known:
         settings = next(iter(query.feature.switched_off.values()))
         answer.next_step = _FROM_SOURCE.format(name=next(iter(settings)))

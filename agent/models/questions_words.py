@@ -30,7 +30,7 @@ _GERMAN: Final = {
     "when": "wann",
     "why": "warum wieso weshalb",
     "how": "wie",
-    "runs": "läuft laufen laeuft läufts lief",
+    "runs": "läuft laufen laeuft läufts lauft lief",
     "has": "hat haben habt hast",
     "is": "ist",
     "are": "sind",
@@ -95,6 +95,9 @@ _GERMAN: Final = {
     "show": "zeig zeige",
     "me": "mir uns",
     "it": "es",
+    "memory": "speicher arbeitsspeicher",
+    "anyone": "jemand irgendwer",
+    "reboot": "rebooten",
     "up": "hoch oben",
     "healthy": "gesund",
     "can": "kann kannst können könnt könntest koennen",
@@ -124,6 +127,14 @@ _VOCABULARY: Final = (
 )
 
 
+_PLAIN: Final = (
+    "were there their these those other others about after again never under over could would should "
+    "while being "
+    "wheel heath modes share serve served modem"
+)
+"""Words that are no slips, although another one is near."""
+
+
 @cache
 def _english_of() -> dict[str, str]:
     return {word: english for english, words in _GERMAN.items() for word in words.split()}
@@ -147,7 +158,7 @@ def mended(text: str, more: Iterable[str] = ()) -> tuple[str, dict[str, str]]:
     A slip is one letter too many, too few, another one, or two that changed places, in a word of at least
     five letters that nothing else explains; names, numbers and settings are left as they are.
     """
-    known = {word for word in _VOCABULARY.split()} | {word.lower() for word in more if len(word) > 4}
+    known = {*_VOCABULARY.split(), *_PLAIN.split(), *(word.lower() for word in more if len(word) > 4)}
     read: dict[str, str] = {}
 
     def one(hit: re.Match[str]) -> str:

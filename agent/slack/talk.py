@@ -78,7 +78,7 @@ class Talk:
 
     async def hear(self, person: Person, text: str) -> None:
         """Take what somebody says: heard by the model's next turn, and whatever runs goes on."""
-        if self._desk.settings.model == PLAYBOOK and not asks_on(text):
+        if self._desk.settings.model == PLAYBOOK and not (asks_on(text) and self._answers()):
             await self.tell(DEAF)
         addressed, note = self.said.addressed(person, text)
         if note:
@@ -88,6 +88,13 @@ class Talk:
         elif not self.session.steer(addressed):
             self._again = True
         self._wake.set()
+
+    def _answers(self) -> bool:
+        """Tell whether the playbooks answer a question now: about a symptom only when it was looked into."""
+        if self.session is None:
+            return True
+        started = self.session.events[0]
+        return started.type == "started" and (started.question or _ends(self.session) > 0)
 
     async def stop(self, person: Person) -> None:
         """Stop at once what runs, for the person who says so."""
