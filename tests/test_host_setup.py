@@ -98,17 +98,10 @@ def test_what_cannot_be_written_as_it_is_is_refused(wrong: dict[str, Any]) -> No
 @pytest.mark.parametrize(
     "setting",
     [
-        "--host",
-        "--port",
-        "--po",
-        "--api-key",
-        "--admin_api_key",
-        "--trust_remote_code",
-        "LD_PRELOAD",
-        "PATH",
-        "ENV",
-    ]
-    + ["BASH_ENV", "HOME", "PYTHONPATH", "PYTHONHASHSEED", "--max-x", "--hosts", "NCCL_DEBUG", "CPUWeight"],
+        *("--host", "--port", "--po", "--api-key", "--admin_api_key", "--trust_remote_code"),
+        *("LD_PRELOAD", "PATH", "ENV", "BASH_ENV", "HOME", "PYTHONPATH", "PYTHONHASHSEED"),
+        *("--max-x", "--hosts", "NCCL_DEBUG", "CPUWeight"),
+    ],
 )
 def test_what_the_helper_would_refuse_in_its_file_is_not_written_there(setting: str) -> None:
     helper = runpy.run_path(str(Path(__file__).parent.parent / "deploy/leadline-svc"), run_name="helper")

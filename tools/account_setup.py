@@ -54,22 +54,26 @@ def check(account: Account) -> None:
                 f"{unit!r} is not the full name of a service, such as sglang.service; no patterns"
             )
     for setting in account.settings:
-        if not (_FLAG.fullmatch(setting) or _NAME.fullmatch(setting) or setting in DIRECTIVES):
-            raise ToolError(
-                f"{setting!r} is neither a flag (--x) nor the NAME of an environment variable, nor "
-                "a directive that a drop-in may set"
-            )
-        if _is_of_people(setting):
-            raise ToolError(
-                f"{setting} decides who reaches the server or which code runs: it cannot be listed, "
-                "a person has to change it"
-            )
+        _check_setting(setting)
     if account.settings and not account.units:
         raise ToolError("settings are allowed unit by unit; name the units as well")
     if account.settings and not account.ports:
         raise ToolError("name the ports that the units serve on (--ports 30000): a change is verified there")
     if account.key and not _KEY.fullmatch(account.key):
         raise ToolError("the key is not the one line of a public key file, such as id_ed25519.pub")
+
+
+def _check_setting(setting: str) -> None:
+    if not (_FLAG.fullmatch(setting) or _NAME.fullmatch(setting) or setting in DIRECTIVES):
+        raise ToolError(
+            f"{setting!r} is neither a flag (--x) nor the NAME of an environment variable, nor "
+            "a directive that a drop-in may set"
+        )
+    if _is_of_people(setting):
+        raise ToolError(
+            f"{setting} decides who reaches the server or which code runs: it cannot be listed, "
+            "a person has to change it"
+        )
 
 
 def _is_of_people(setting: str) -> bool:
