@@ -85,6 +85,12 @@ def test_simulated_hosts_once_their_scheme_is_begun(places: Places) -> None:
     assert words("leadline lab down ", places) == ["abc123"], "the other one is gone"
 
 
+def test_the_last_of_a_list_of_hosts(places: Places) -> None:
+    assert words("leadline ask gpu1,g", places) == ["gpu1,gpu2"]
+    assert words("leadline ask bastion,@pr", places) == ["bastion,@prod"]
+    assert words("leadline ask gpu1,lab:kimi-k26-tp8-", places) == ["gpu1,lab:kimi-k26-tp8-prefill"]
+
+
 def test_what_stands_before_the_command_is_passed_over(places: Places) -> None:
     for before in ("sudo leadline", "X=1 /opt/bin/leadline", "cd /x && leadline"):
         assert words(f"{before} ask gp", places) == ["gpu1", "gpu2"], before

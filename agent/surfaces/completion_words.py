@@ -173,7 +173,9 @@ def _values(param: Any, last: str, places: Places) -> Iterable[Row]:
     elif annotated is Path:
         kind = "files"
     if kind == "hosts":
-        return [*_hosts(places), *_plugged(last, places)]
+        before, comma, begun = last.rpartition(",")  # a list is one word
+        rows = [row for row in (*_hosts(places), *_plugged(begun, places)) if row[0] not in before.split(",")]
+        return [(f"{before}{comma}{name}", told) for name, told in rows]
     if kind == "scenarios":
         return [(word.partition(":")[2], told) for word, told in _plugged("lab:", places) if "#" not in word]
     if kind == "labs":
