@@ -93,13 +93,14 @@ def test_a_file_of_options_counts_for_vllm(capsys: pytest.CaptureFixture[str], t
 def test_the_first_option_of_a_line_counts_and_numbers_are_compared_as_numbers(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    argv = "--mem-fraction-static .8 --pp-size=2 --cuda-graph-bs 1 2 4 --model-path /models/none-here"
+    argv = "--mem-fraction-static .8 --pp-size=2 --cuda-graph-bs 1 2 4 --model-path /models/x --api-key k"
     view = view_of(capsys, source=package("sglang", "0.5.11"), argv=argv, facts=H100)
     assert values(view, "mem_fraction_static", "pp_size", "cuda_graph_bs") == [
         (0.8, "launch flag"),
         (2, "launch flag"),
         ([1, 2, 4], "launch flag"),
     ]
+    assert values(view, "api_key") == [("[value hidden]", "launch flag")]
     assert view["settings"]["mem_fraction_static"]["requested"][0]["word"] == "--mem-fraction-static"
 
 
@@ -128,3 +129,18 @@ def test_a_folder_that_is_not_here_may_be_on_the_host(tmp_path: Path) -> None:
     assert read_local(str(tmp_path / "options.yaml")) is None
     (tmp_path / "config.json").write_text("{}")
     assert read_local(str(tmp_path / "tokenizer.model")) is None
+
+
+def test_a_variable_is_what_is_given_else_its_default(capsys: pytest.CaptureFixture[str]) -> None:
+    source = package("sglang", "0.5.11")
+    name, argv = "SGLANG_USE_AITER", "--model-path /models/none-here"
+    assert values(view_of(capsys, source=source, argv=argv, name=name), name) == [(False, "default")]
+    view = view_of(capsys, source=source, argv=argv, name=name, environment=[f"{name}=1"])
+    assert values(view, name) == [("1", "environment")]
+
+
+def test_an_option_that_means_the_opposite_is_not_advised(capsys: pytest.CaptureFixture[str]) -> None:
+    argv = "vllm serve org/m --disable-log-requests"
+    view = view_of(capsys, source=package("vllm", "0.33.0"), argv=argv, lint=True)
+    (one,) = [row for row in view["problems"] if row["kind"] == "unknown_flag"]
+    assert one["nearest"] == "--no-enable-log-requests" and "the opposite" in one["message"]

@@ -12,7 +12,7 @@ from tools.settings.evidence import Evidence
 from tools.settings.locate import Location
 from tools.settings.own_words import Seen, observed, own_words
 from tools.settings.requested import Asked, given_flags, requested, unit_lines
-from tools.settings.types import Cite, Condition, Definition, DerivationStep, Effective, Evaluation
+from tools.settings.types import Cite, Condition, Definition, DerivationStep, Effective
 
 UNIT = """# /etc/systemd/system/engine.service
 [Unit]
@@ -201,9 +201,9 @@ def row(
     from tools.settings.own_words import Word
 
     words = {} if says is ... else {effective.name: Word(effective.name, says, "/server_info")}
-    evaluation = Evaluation({effective.name: effective}, True)
+    given = {effective.name: effective}
     (found,) = differences(
-        evaluation, DEFINITIONS, asked, words, {effective.name: seen}, Evidence(log=LOG), [effective.name]
+        given, DEFINITIONS, asked, words, {effective.name: seen}, Evidence(log=LOG), [effective.name]
     )
     return found
 

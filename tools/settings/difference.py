@@ -8,10 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from tools.launch_line import HIDDEN
 from tools.settings.evidence import Evidence
 from tools.settings.own_words import UNREAD, Seen, Word
 from tools.settings.requested import Asked
-from tools.settings.types import Definition, DerivationStep, Effective, Evaluation
+from tools.settings.types import Definition, DerivationStep, Effective
 
 Kind = Literal[
     "default",
@@ -67,7 +68,7 @@ class Difference:
 
 
 def differences(
-    evaluation: Evaluation,
+    evaluated: Mapping[str, Effective],
     definitions: Mapping[str, Definition],
     asked: Sequence[Asked],
     words: Mapping[str, Word],
@@ -82,7 +83,7 @@ def differences(
     rows = [
         _difference(
             name,
-            evaluation.settings.get(name),
+            evaluated.get(name),
             definitions.get(name),
             tuple(by_name.get(name, ())),
             words.get(name),
@@ -204,6 +205,8 @@ def _gives(asked: Asked, value: Any) -> bool:
     """Tell whether an option, as it was given, means a value."""
     if asked.value is None:
         return value is not asked.word.startswith("--no-") if isinstance(value, bool) else False
+    if asked.value == HIDDEN:
+        return value is not None
     if isinstance(value, list | tuple):
         words = asked.value.split(" ")
         return (len(words) == len(value) and all(map(_means, words, value))) or _means(asked.value, value)
@@ -223,7 +226,9 @@ def _means(word: str, value: Any) -> bool:
 
 
 def _by_place(asked: Asked) -> Kind:
-    return "drop-in" if asked.way == "drop-in" else "launch flag"
+    if asked.way == "drop-in":
+        return "drop-in"
+    return "environment" if asked.way.startswith("environment") else "launch flag"
 
 
 def log_line(message: str, log: str) -> str:

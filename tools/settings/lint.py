@@ -124,6 +124,11 @@ class _Line:
             return Problem("unknown_flag", given.word, message, successor, sure=sure)
         near = nearest(given.name, self.spellings)
         message = f"{named} has no option {given.word}" + (f"; the nearest is {near}" if near else "")
+        if near and _opposite(given.name, near):
+            spelling = self.spellings[near]
+            negative = spelling.definition.negative_flags if spelling.definition is not None else ()
+            message += ", which means the opposite"
+            near = negative[0] if negative and not spelling.negative else None
         if near and near == given.word.replace("_", "-"):
             message += " (it does not take underscores for dashes)"
         return Problem("unknown_flag", given.word, message, near, sure=sure)
@@ -164,6 +169,12 @@ class _Line:
         except OSError:
             return  # it cannot be told what the file holds
         self.from_file = read_options(more, self.spellings, self.engine)[1]
+
+
+def _opposite(one: str, other: str) -> bool:
+    """Tell whether of two options one switches on and one off."""
+    off = [any(part in ("no", "disable") for part in word.strip("-").split("-")[:1]) for word in (one, other)]
+    return off[0] is not off[1]
 
 
 def nearest(flag: str, spellings: Mapping[str, Spelling]) -> str | None:

@@ -24,7 +24,7 @@ from tools.settings.remote import RemoteTree
 from tools.settings.requested import Asked, file_options, flag_names, requested
 from tools.settings.source import LocalTree
 from tools.settings.started_words import engine_words, filled, starts_another, unfilled, words_for
-from tools.settings.types import Evaluation, HostFacts, SourceTree
+from tools.settings.types import Effective, Evaluation, HostFacts, SourceTree
 
 
 @dataclass(slots=True)
@@ -46,6 +46,19 @@ class Subject:
     """The local folder whose source stands in for that of the host."""
     notes: list[str] = field(default_factory=list)
 
+    def effective(self, name: str) -> Effective | None:
+        """Return what the evaluation gives a setting, or what the environment gives a variable."""
+        found = self.evaluation.settings.get(name)
+        one = self.definitions.get(name)
+        if found is not None or one is None or one.kind != "environment":
+            return found
+        if name in self.environment or not self.facts.environment_complete:
+            given = self.environment.get(name)
+            return Effective(name, known=given is not None, value=given)
+        if name in self.evaluation.environment_set or not one.default_known:
+            return None
+        return Effective(name, known=True, value=one.default)
+
     def row(self, name: str) -> Difference:
         """Return one setting as it was asked for, is in force and shows."""
         found = next((row for row in self.rows if row.name == name), None)
@@ -56,8 +69,9 @@ class Subject:
         engine = self.tree.engine
         words = own_words(self.location, self.evidence, every) if self.location is not None else {}
         seen = observed(self.evidence, engine, every)
-        chosen = every if names is None else names
-        return differences(self.evaluation, self.definitions, self.asked, words, seen, self.evidence, chosen)
+        chosen = list(every if names is None else names)
+        known = {name: one for name in chosen if (one := self.effective(name)) is not None}
+        return differences(known, self.definitions, self.asked, words, seen, self.evidence, chosen)
 
     def compare(self) -> None:
         """Work out the rows of all settings."""

@@ -116,7 +116,7 @@ def settings_view(subject: Subject, names: Iterable[str] = ()) -> dict[str, Any]
 def setting_view(subject: Subject, name: str, *, whole: bool) -> dict[str, Any]:
     """Return one setting; ``whole`` adds its overwrites and readers."""
     row = subject.row(name)
-    effective = subject.evaluation.settings.get(name) or Effective(name, known=False)
+    effective = subject.effective(name) or Effective(name, known=False)
     definition = subject.definitions.get(name)
     steps = [_step(name, step, decides=step is row.step) for step in effective.steps]
     view: dict[str, Any] = {
