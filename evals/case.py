@@ -270,6 +270,9 @@ def _read(path: Path) -> tuple[dict[str, Any], Any]:
         raw, node = strict_yaml.read(text)
     except strict_yaml.RepeatedKey as error:
         raise UsageError(f"{path}:{error.line}: {error}") from None
+    except yaml.MarkedYAMLError as error:
+        line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise UsageError(f"{path}{line}: is not YAML: {error.problem or error.context}") from None
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise UsageError(f"{path}: cannot be read: {' '.join(str(error).split())}") from None
     except RecursionError:

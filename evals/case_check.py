@@ -10,6 +10,7 @@ from agent.errors import LeadlineError
 from evals import case as cases
 from evals import case_settings, recordings, regions
 from evals.case import Case, Proof
+from evals.case_question import DOWN
 from evals.lab import scenario as scenarios
 from evals.lab.package import PINS
 from evals.lab.scenario import Scenario
@@ -28,7 +29,7 @@ def problems(name: str, cache: Path, folder: Path = cases.FOLDER) -> Iterator[st
         return
     where = scenario_of(case)
     if isinstance(where, str):
-        yield f"{case.name}: scenario: {where}"
+        yield _nowhere(case, cases.path_of(name, folder), where)
         return
     try:
         told = (*_endless(case, cases.path_of(name, folder)), *_patterns(case), *_proofs(case, where, cache))
@@ -64,24 +65,34 @@ def unknown_setting(name: str, folder: Path, transcripts: Path, cache: Path) -> 
         return None
     where = scenario_of(case, transcripts)
     if isinstance(where, str):
-        return f"{cases.path_of(name, folder)}: scenario: {where}"
+        return _nowhere(case, cases.path_of(name, folder), where)
     named = case_settings.remarks(case, cases.path_of(name, folder), where, cache)
     return next((remark.line for remark in named if remark.unknown), None)
 
 
 def scenario_of(case: Case, transcripts: Path = recordings.FOLDER) -> Scenario | str:
-    """Return the scenario that a case takes place on, or why there is none."""
+    """Return the scenario that a case takes place on, of several the first, or why one is not to be had."""
     try:
-        name = next(iter(case.scenarios), "")
+        names = case.scenarios
         if case.go_on is not None:
-            name = recordings.load(case.go_on.transcript, transcripts).started.scenario or ""
-        where = scenarios.load(name)
+            names = [recordings.load(case.go_on.transcript, transcripts).started.scenario or ""]
+        wheres = [scenarios.load(name) for name in names]
     except LeadlineError as error:
         return str(error)
-    pin = where.package
-    if pin is not None and (pin.name, pin.version) not in PINS:
-        return f"the source of {pin.name} {pin.version} is not pinned; add it to PINS in evals/lab/package.py"
-    return where
+    for pin in filter(None, (where.package for where in wheres)):
+        if (pin.name, pin.version) not in PINS:
+            name = f"{pin.name} {pin.version}"
+            return f"the source of {name} is not pinned; add it to PINS in evals/lab/package.py"
+    return wheres[0] if wheres else "every host is down"
+
+
+def _nowhere(case: Case, path: Path, says: str) -> str:
+    """Return the line about a scenario that is not to be had, with file, line and field."""
+    place: tuple[str, ...] = ("continue", "transcript") if case.go_on else ("scenario",)
+    if case.hosts:
+        lost = [name for name, where in case.hosts.items() if where != DOWN and repr(where) in says]
+        place = ("hosts", *lost[:1])
+    return f"{path}:{cases.line_of(path, place)}: {'.'.join(place)}: {says}"
 
 
 def _patterns(case: Case) -> Iterator[str]:

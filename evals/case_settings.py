@@ -39,6 +39,8 @@ _TOLD = ("units", "files", "services", "engine")
 """Parts of a scenario in which settings are given; its log may name any."""
 
 _CLOSE = 0.75
+_SLIP = 0.92
+"""How like a name of the host a variable is that nothing knows and that can only be meant for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,12 @@ class _Host:
         if stands_in_source(self.folder / self.package, bare if kind == "variable" else plain):
             return True
         own = kind == "flag" or bare.startswith(_OWN.get(self.package, ()))
-        return False if own else None
+        return False if own or self.misspelt(plain) else None
+
+    def misspelt(self, plain: str) -> str:
+        """Return the name that is known of the host, and of which this one is a slip; empty without."""
+        found = get_close_matches(plain, [word for word in self.words if "_" in word], n=1, cutoff=_SLIP)
+        return found[0] if found else ""
 
     def close_to(self, name: str) -> str:
         """Return the known name that is most like one that is not, as people write it; empty without."""
@@ -92,6 +99,8 @@ class _Host:
         if self.folder is not None:
             known |= defined(self.folder, self.package)
         found = get_close_matches(plain_setting(name), known, n=1, cutoff=_CLOSE)
+        if kind_of(name) == "variable" and (slip := self.misspelt(plain_setting(name))):
+            return slip.upper()
         return known[found[0]] if found else ""
 
 

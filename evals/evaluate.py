@@ -43,6 +43,8 @@ def _run(options: Options) -> ExitCode:
     baseline = gate.load() if options.gate else None
     settings = load_settings()
     work = Run.resumed(settings, options.resume) if options.resume else Run.new(options.asked)
+    if baseline is not None:
+        gate.refuse_other_model(work.file.model, baseline)  # before hours of work
     sys.stderr.write(f"run {work.file.id}: {len(work.due)} of {len(work.file.jobs)} jobs\n")
     with _shown(work) as seen:
         done = work.work(seen.result)

@@ -69,7 +69,7 @@ def save(done: Done, path: Path = FILE) -> Baseline:
     rows = {(row := _stored(each)).key: row for each in summarise(done).rows}
     if not _whole(done) and path.is_file():
         before = load(path)
-        _refuse_other_model(done, before)
+        refuse_other_model(done.file.model, before)
         rows = {row.key: row for row in before.rows} | rows
     baseline = Baseline(model=done.file.model, rows=list(rows.values()))
     path.write_text(baseline.model_dump_json(indent=1, exclude_defaults=True) + "\n", encoding="utf-8")
@@ -89,7 +89,7 @@ def load(path: Path = FILE) -> Baseline:
 
 def drops(done: Done, baseline: Baseline) -> list[str]:
     """Return, a line each, what is worse than the baseline among what the run was asked to do."""
-    _refuse_other_model(done, baseline)
+    refuse_other_model(done.file.model, baseline)
     rows = {_key(row): row for row in summarise(done).rows}
     planned = {
         (job.way, job.case, job.recording if job.way in ("score", "replay") else "") for job in done.file.jobs
@@ -107,8 +107,8 @@ def drops(done: Done, baseline: Baseline) -> list[str]:
 
 
 def new(done: Done, baseline: Baseline) -> list[str]:
-    """Return what the run did that the baseline has no row of, by way and name."""
-    return [f"{row.way} {row.name}" for row in _unheld(done, baseline)]
+    """Return what passes and has no row in the baseline, by way and name."""
+    return [f"{row.way} {row.name}" for row in _unheld(done, baseline) if not list(_wrong_anew(row, done))]
 
 
 def _unheld(done: Done, baseline: Baseline) -> list[Row]:
@@ -147,10 +147,11 @@ def _whole(done: Done) -> bool:
     return done.file.asked.pattern == "*" and not done.file.asked.ways
 
 
-def _refuse_other_model(done: Done, baseline: Baseline) -> None:
-    if done.file.model != baseline.model:
+def refuse_other_model(model: str, baseline: Baseline) -> None:
+    """Raise `UsageError` when a run is of another model than the baseline."""
+    if model != baseline.model:
         raise UsageError(
-            f"the baseline is of model {baseline.model}, the run of {done.file.model}",
+            f"the baseline is of model {baseline.model}, the run of {model}",
             do="compare runs with `leadline eval --compare`",
         )
 

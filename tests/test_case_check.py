@@ -45,6 +45,19 @@ def bad_case(tmp_path: Path, **more: Any) -> Path:
     [
         ({}, None),
         ({"scenario": "nowhere"}, "no scenario 'nowhere'"),
+        ({"scenario": "nowhere"}, ": scenario: no scenario 'nowhere'"),
+        (
+            {"scenario": "", "hosts": {"one": "kimi-k26-pp8", "two": "nowhere"}, "answer": {"turns": 1}},
+            "hosts.two: no scenario 'nowhere'",
+        ),
+        (
+            {
+                "scenario": "vllm-kimi-k25",
+                "evidence": [{"id": "v", "kind": "configuration", "quote": "NCCL_P2P_DISABLE"}],
+                "fixes": [{"id": "p", "setting": "NCCL_P2P_DISABEL", "to": [0]}],
+            },
+            "fixes.0.setting: NCCL_P2P_DISABEL is no setting of",
+        ),
         ({"scenario": "./there.yaml"}, "no scenario"),
         ({"colour": "red"}, "colour: there is no such field"),
         ({"causes": [{"id": "a", "says": "Off.", "any": ["("]}]}, "is no pattern"),
@@ -87,6 +100,20 @@ def test_check_tells_what_is_wrong_with_a_case(
     (problems,) = json.loads(done.stdout)["problems"].values()
     assert done.returncode == (1 if says else 0), done.stdout
     assert says is None or any(says in one for one in problems), problems
+
+
+def test_a_scenario_that_is_not_there_is_named_with_its_line(tmp_path: Path) -> None:
+    file = bad_case(tmp_path, scenario="nowhere")
+    (told,) = case_check.problems(str(file), tmp_path)
+    line = file.read_text().splitlines().index("scenario: nowhere") + 1
+    assert told.startswith(f"{file}:{line}: scenario: no scenario 'nowhere'")
+
+
+def test_a_file_that_is_no_yaml_is_named_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "torn.yaml"
+    file.write_text("description: x\nsource: [a\n")
+    (told,) = case_check.problems(str(file), tmp_path)
+    assert told.startswith(f"{file}:3: is not YAML: ")
 
 
 def test_our_own_cases_have_nothing_wrong_that_a_program_can_see() -> None:

@@ -105,7 +105,7 @@ def test_files_nested_too_deep_or_cut_short_do_not_count(small: Path) -> None:
     assert told.returncode == 0, told.stderr
     errors = {result["transcript"]: result["error"] for result in json.loads(told.stdout)["results"]}
     assert errors.pop("small-right") == ""
-    assert "deep.yaml: cannot be read: " in errors["deep-case"] and "nest" in errors["deep-case"]
+    assert "deep.yaml:1: is not YAML: " in errors["deep-case"] and "nest" in errors["deep-case"]
     assert "deep-line.jsonl:1: line: nested too deep" in errors["deep-line"]
     assert "cut.jsonl:8: line: the transcript has 8 events" in errors["cut"]
     assert "empty.jsonl:1: line: the file is empty" in errors["empty"]

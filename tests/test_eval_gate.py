@@ -56,6 +56,7 @@ def test_a_new_case_that_does_not_count_fails(tmp_path: Path) -> None:
     broken = Result(way="solve", case="fresh", transcript="threads/fresh", error="no such scenario")
     (told,) = gate.drops(run_of(tmp_path, broken), EMPTY)
     assert told == "solve fresh: is new and does not count: no such scenario"
+    assert gate.new(run_of(tmp_path, broken), EMPTY) == []
 
 
 def test_a_new_recording_passes_when_it_is_as_it_says_itself(tmp_path: Path) -> None:
