@@ -70,7 +70,7 @@ ModelOption = Annotated[
     typer.Option(
         "--model",
         "-m",
-        help="`playbook` (built in), a [models.NAME] of the settings, or a model at --base-url.",
+        help="`playbook` (built in), a \\[models.NAME] of the settings, or a model at --base-url.",
     ),
 ]
 BaseUrlOption = Annotated[
