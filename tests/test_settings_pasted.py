@@ -11,6 +11,7 @@ import pytest
 from agent.config import Settings
 from agent.surfaces.settings_command import SettingsOptions, run
 from evals.lab.package import PackageError, fetch
+from evals.truth import models
 from tools.settings.host_facts import read_local
 from tools.settings.types import Engine
 
@@ -144,3 +145,17 @@ def test_an_option_that_means_the_opposite_is_not_advised(capsys: pytest.Capture
     view = view_of(capsys, source=package("vllm", "0.33.0"), argv=argv, lint=True)
     (one,) = [row for row in view["problems"] if row["kind"] == "unknown_flag"]
     assert one["nearest"] == "--no-enable-log-requests" and "the opposite" in one["message"]
+
+
+def test_short_and_dotted_options_of_vllm_are_asked_for(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    models.write(tmp_path)
+    argv = f"vllm serve {tmp_path / 'llama-8b'} -O2 -cc.cudagraph_mode=NONE"
+    source = package("vllm", "0.33.0")
+    view = view_of(capsys, source=source, argv=argv, facts=[*H100, "package.transformers=5.0.0"])
+    assert values(view, "optimization_level") == [(2, "launch flag")]
+    asked = view["settings"]["compilation_config.cudagraph_mode"]["requested"]
+    assert [(one["word"], one["value"]) for one in asked] == [("-cc.cudagraph_mode", "NONE")]
+    open_view = view_of(capsys, source=source, argv=argv, facts=H100)
+    assert "package.transformers" in open_view["accepted_needs"]

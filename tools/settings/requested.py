@@ -18,6 +18,7 @@ from tools.settings.types import Definition
 
 Way = Literal["unit", "drop-in", "script", "environment file", "command line", "environment", "config file"]
 _HEADER: Final = re.compile(r"^# (/\S.*)$")
+_LEVEL: Final = re.compile(r"-O\d?")
 _NUMBER: Final = re.compile(r"-\d+(\.\d+)?|-\.\d+")
 
 
@@ -159,6 +160,11 @@ def flag_names(definitions: Mapping[str, Definition]) -> dict[str, str]:
 
 def setting_of(by_flag: Mapping[str, str], word: str) -> str:
     """Return the setting of an option string, also of one that is cut short or spelled with underscores."""
+    head, dot, keys = word.partition(".")
+    if dot and head.startswith("-") and (base := setting_of(by_flag, head)):
+        return f"{base}.{keys.replace('-', '_').rstrip('+')}"
+    if _LEVEL.fullmatch(word) and "--optimization-level" in by_flag:
+        return by_flag["--optimization-level"]
     spelled = "--" + word[2:].replace("_", "-") if word.startswith("--") else word
     for one in (word, spelled):
         if one in by_flag:
@@ -176,7 +182,7 @@ def given_flags(argv: Sequence[str]) -> Iterator[tuple[str, str | None]]:
             if word:
                 yield word, " ".join(values) or None
             word, equals, value = part.partition("=")
-            values = [value] if equals else []
+            values = [value] if equals else [part[2:]] if _LEVEL.fullmatch(part) and part != "-O" else []
         elif word is None:
             yield "MODEL", part
         else:
@@ -204,6 +210,7 @@ def _flag(
         way = "script" if line is not None else "command line"
     first = unit.start[0].where if unit.start else ""
     remark = unit.remarks.get(first, "") if way in ("unit", "drop-in") else ""
+    shown = "-O" if _LEVEL.fullmatch(shown) else shown
     return Asked(name, shown, value, way, line.where if line else process, remark)
 
 

@@ -38,7 +38,9 @@ class Configurations(Objects):
                 found.append(evaluator.make(kind, self.frozen(values, {})))
             except (*FAILURES, Undecided):
                 self.machine.doubts += 1
-                return Unknown((f"what {kind} makes of the configuration",))
+                # Several releases may be installed: its version is what a person can tell.
+                several = ("package.transformers",) if len(self.evaluators) > 1 else ()
+                return Unknown((*several, f"what {kind} makes of the configuration"))
         return self.joined(found)
 
     def initialise(
