@@ -9,7 +9,7 @@ import pytest
 
 from agent.config import Settings
 from evals import recordings
-from evals.case import Case, Proof, load, names
+from evals.case import Case, Proof, load, names, path_of
 from evals.lab import package
 from evals.lab import scenario as scenarios
 from evals.lab.package import PackageError
@@ -58,6 +58,14 @@ def test_every_case_names_a_host_that_exists(name: str) -> None:
     host = scenario_of(case)
     if host is not None and case.scenario:
         assert case.symptom and host.units
+
+
+@pytest.mark.parametrize("name", names())
+def test_no_number_of_a_thread_is_taken_for_a_comment(name: str) -> None:
+    text = path_of(name).read_text(encoding="utf-8")
+    said = [word for line in text.splitlines() if line.startswith("source: ") for word in line.split()]
+    numbers = {word.strip('",;') for word in said if word.startswith("#")}
+    assert all(number in load(name).source for number in numbers)
 
 
 def test_a_missing_recording_is_the_only_thing_that_may_be_missing() -> None:
