@@ -27,7 +27,13 @@ _TROUBLE: Final = re.compile(
     r"|out of memory|oom|latency|throughput|langsam\w*|lahm\w*|hängt|hängen|abgestürzt|absturz|fehler\w*)\b",
     re.IGNORECASE,
 )
-_MEASURED: Final = re.compile(r"\d ?(t/s|tps|qps|rps|ms|s|w|%)\b|\b(ttft|itl|tpot)\b", re.IGNORECASE)
+_MEASURED: Final = re.compile(
+    r"\d ?(t/s|tps|qps|rps|ms|s|w|%)\b"
+    r"|\b(ttft|itl|tpot|low|high|only|drops?|dropped|spikes?|weird|strange|odd)\b",
+    re.IGNORECASE,
+)
+"""What tells of a measure: with no word that asks, that is a symptom, whatever stands after it."""
+
 _OF_HOSTS: Final = re.compile(
     r"\b(changed?|changes|which (hosts?|servers?|machines?|nodes?|gpus?|engines?)|any ?where"
     r"|any (host|server)|(all|every|each) (hosts?|servers?)|version|differ\w*|compare|how many)\b"

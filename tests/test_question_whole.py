@@ -238,6 +238,24 @@ def test_everywhere_is_refuted_by_one_host() -> None:
     assert on.summary.startswith("Yes: CUDA graph capture is on on gpu2")
 
 
+def test_on_every_host_names_those_on_which_it_does_not_run() -> None:
+    looks = [Look("gpu1", view("gpu1")), Look("gpu2", view("gpu2") | {"engines": []})]
+    answer = concluded("does every host run sglang?", looks, [])
+    assert "No process of sglang is seen on gpu2." in answer.summary
+    no = concluded("which hosts don't run sglang?", looks, [])
+    assert no.summary == "No process of sglang is seen on gpu2."
+
+
+def test_a_feature_without_a_state_is_told_of_every_host_without_a_verdict() -> None:
+    looks = [Look("gpu1", view("gpu1", disable_cuda_graph="true")), Look("gpu2", view("gpu2"))]
+    told = [{"host": look.host, "engines": []} for look in looks]
+    answer = concluded("custom all reduce?", looks, [], told)
+    assert answer.outcome == "not_known"
+    graphs = concluded("cuda graphs on all hosts?", looks, [], told)
+    assert graphs.summary.startswith("CUDA graph capture is off on gpu1")
+    assert "Yes" not in graphs.summary and "No:" not in graphs.summary
+
+
 def test_what_is_busy_is_counted_by_load_that_is_told() -> None:
     cards = [{"index": 0, "name": "x", "utilization": 97}, {"index": 1, "name": "x"}]
     look = Look("gpu1", view("gpu1") | {"hardware": {"gpus": cards}})

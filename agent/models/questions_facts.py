@@ -242,18 +242,17 @@ def engines(query: Query, looks: Sequence[Look]) -> Answer:
     answer.missing(looks)
     what = " ".join([query.engine, *query.names]).strip() or "an engine"
     away = "" if not query.named else f" on {', '.join(look.host for look in looks if not look.error)}"
+    others = [look.host for look in looks if not look.error and not look.left_out and look.host not in hosts]
+    elsewhere = f"No process of {what} is seen on {', '.join(others)}."
     if query.denied:
-        others = [
-            look.host for look in looks if not look.error and not look.left_out and look.host not in hosts
-        ]
-        answer.said.append(
-            f"No process of {what} is seen on {', '.join(others)}." if others else f"{what} runs on all."
-        )
+        answer.said.append(elsewhere if others else f"No host is seen that does not run {what}.")
         answer.known = bool(answer.claims)
         return answer
     answer.said.append(
         f"{what} runs as {', '.join(found)}." if found else f"No process of {what} is seen{away}."
     )
+    if query.every and found and others and what != "an engine":
+        answer.said.append(elsewhere)
     answer.known = bool(found) or (bool(answer.claims) and not answer.unknown)
     return answer
 

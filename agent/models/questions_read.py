@@ -67,7 +67,11 @@ def _changes(
         if re.search(r"\brestart(s|ed)?\b", low) and not moment(low, now)[1] and "chang" not in low:
             return since
         return replace(about, kind="changes", since=since_of(low, now))
-    return since if re.search(r"\bdid .*\brestart\b|\brestarts\b", low) else None
+    if not re.search(r"\bdid .*\brestart\b|\brestarts\b", low):
+        return None
+    if moment(low, now)[1]:
+        return replace(about, kind="changes", since=since_of(low, now), taken=("restart", "restarts"))
+    return since
 
 
 def _compare(
@@ -238,7 +242,8 @@ def _engines(
         or re.search(r"\b(engines?|models?|llms?|serv(e|es|ed|ing)|runs?|running|ports?)\b", low)
     ):
         return None
-    return replace(about, kind="engines", engine=engine, names=taken, taken=taken)
+    every = re.search(r"\b(all|every|each|everywhere|both)\b", low) is not None
+    return replace(about, kind="engines", engine=engine, names=taken, taken=taken, every=every)
 
 
 READERS: Final[tuple[Reader, ...]] = (
