@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.surfaces.pastes import FOLDED, MOST, Pastes, shortened
-from tests.terminal_fixtures import CTRL_D, environment, typing
+from tests.terminal_fixtures import CTRL_C, CTRL_D, environment, typing
 from tests.test_chat import SYMPTOM, events, program, said
 
 
@@ -55,6 +55,28 @@ def test_pastes_into_a_chat(tmp_path: Path) -> None:
         terminal.type(CTRL_D, enter=False)
         assert terminal.ends() == 0
     assert said(tmp_path) == [f"{log} what is this?"]
+    assert len(terminal.raw) < len(log), "it was not drawn"
+
+
+def test_a_paste_that_the_terminal_does_not_mark(tmp_path: Path) -> None:
+    log = "line of a log\n" * 5_000
+    long = "what is this? " + "x" * 400
+    with typing(program(tmp_path, "quick"), environment(str(tmp_path))) as terminal:
+        terminal.expect("what is wrong>")
+        terminal.type(SYMPTOM)
+        terminal.expect("ask on>", 60)
+        terminal.type("y" * 1_000_000, enter=False)
+        terminal.expect("the paste of 1,000,000 characters is left out", 60)
+        terminal.type(log.replace("\n", "\r"), enter=False)
+        terminal.expect("[pasted 69,999 characters]")
+        terminal.type(CTRL_C, enter=False)
+        terminal.expect("ask on>")
+        terminal.type(long)
+        terminal.expect("> what is this?")
+        terminal.expect("reads it.", 60)
+        terminal.type(CTRL_D, enter=False)
+        assert terminal.ends() == 0
+    assert said(tmp_path) == [long], "its Enter says it; that of a line of a log does not"
     assert len(terminal.raw) < len(log), "it was not drawn"
 
 

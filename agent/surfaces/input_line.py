@@ -22,6 +22,7 @@ from prompt_toolkit.history import DummyHistory, FileHistory
 from prompt_toolkit.input.typeahead import clear_typeahead
 from prompt_toolkit.utils import is_dumb_terminal
 
+from agent.surfaces.bursts import Bursts
 from agent.surfaces.keys import STYLE, Commands, Complete, bindings, editing
 from agent.surfaces.pastes import Pastes
 from agent.whole_file import private_folder
@@ -147,6 +148,7 @@ class TypedLines:
         self._drawn = asyncio.Event()
         self.first: asyncio.Task[str] | None = None
         """The line that is read before anybody waits for one."""
+        Bursts(self._messages.input)
         for session in (self._messages, self._decisions):
             self._note_what_is_entered(session)
 
