@@ -39,6 +39,8 @@ _NEVER_SOURCE: Final[frozenset[EvidenceKind]] = frozenset({"log", "measurement"}
 """Kinds that installed source cannot be: it says what a program would print, not what it did."""
 LONGEST: Final = 2000
 """Characters of a quote that still points at something; a whole file or log as a quote proves nothing."""
+MOST_QUOTED: Final = 20_000
+"""Characters that all quotes of a run may have; who cites everything chose nothing. Our runs have 3,000."""
 _WORD: Final = re.compile(r"[^\s'\"|;&<>]+")
 _UNKNOWN: Final = (1, 1)
 
@@ -107,12 +109,15 @@ class Proofs:
         return result
 
     def _cited(self) -> Iterator[Cited]:
-        """Yield what counts as cited, each citation once."""
-        seen: set[tuple[str, tuple[int, int], str]] = set()
-        for citation in self._citations():
-            key = (citation.artifact, citation.lines, citation.quote)
-            if key not in seen and (cited := self._origin(citation)) is not None:
-                seen.add(key)
+        """Yield what counts as cited, each citation once; nothing where all that there is was cited."""
+        quoted = {
+            (citation.artifact, citation.lines, citation.quote): citation for citation in self._citations()
+        }
+        if sum(len(quote) for _, _, quote in quoted) > MOST_QUOTED:
+            self._notes[f"more than {MOST_QUOTED:,} characters are quoted, which points at nothing"] = None
+            return
+        for citation in quoted.values():
+            if (cited := self._origin(citation)) is not None:
                 yield cited
 
     def _citations(self) -> Iterator[Citation]:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agent.events import (
     HypothesisMoved,
     ToolStarted,
 )
+from evals import proofs
 from evals.case import Case
 from evals.regions import package_file, symbol_lines
 from evals.score import score
@@ -45,6 +48,20 @@ def test_a_whole_file_as_a_quote_points_at_nothing(tmp_path: Path) -> None:
     run = looked(tmp_path)
     wanted = _citing(run, quote=SOURCE.decode())
     assert run.score(rated=wanted).scores["evidence"] == 0
+
+
+def test_who_cites_everything_has_chosen_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = looked(tmp_path)
+    lines = [line.strip() for line in SOURCE.decode().splitlines() if line.strip()]
+    said = [
+        {"type": "log_event", "says": "seen", "cite": {"artifact": "t4.1", "quote": line}} for line in lines
+    ]
+    conclude(run.bench, "diagnosed", [], said)
+    wanted = case({"evidence": CASE["evidence"][:1]})
+    assert run.score(rated=wanted).scores["evidence"] == 1, "so few lines may all be cited"
+    monkeypatch.setattr(proofs, "MOST_QUOTED", 100)
+    found = run.score(rated=wanted)
+    assert found.scores["evidence"] == 0 and "points at nothing" in found.why["evidence"]
 
 
 def test_evidence_of_a_hypothesis_that_the_conclusion_does_not_name_counts_for_nothing(
