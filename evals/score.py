@@ -152,7 +152,7 @@ def answer(run: Run) -> Rated:
     """Rate the answer to a question: right rows and words, every claim verified, no turn too many."""
     if run.case.answer is None:
         return None, "no question was asked"
-    wrong = list(answering.wrong(run.case.answer, run.found))
+    wrong = list(answering.wrong(run.case.answer, run.found, len(run.case.hosts)))
     return float(not wrong), "; ".join(wrong)
 
 

@@ -65,7 +65,7 @@ def test_their_hosts_exist_and_they_ask_a_question(name: str) -> None:
 
 def test_the_right_answer_is_right() -> None:
     assert BELOW.answer is not None
-    assert list(wrong(BELOW.answer, fold(events(RIGHT)))) == []
+    assert list(wrong(BELOW.answer, fold(events(RIGHT)), hosts=3)) == []
 
 
 @pytest.mark.parametrize(
@@ -77,11 +77,16 @@ def test_the_right_answer_is_right() -> None:
         (events(RIGHT, turns=2), "2 turns"),
         (events(RIGHT, status="unverified", why="not there"), "not verified"),
         (events([]), "no row has"),
+        (
+            events([*RIGHT, *(["gpu1", f"u{number}", "a", "b", "-"] for number in range(20))]),
+            "the table has 22 rows",
+        ),
+        (events(RIGHT, summary=f"{SAYS} {'And more. ' * 200}"), "and 1,000 are plenty"),
     ],
 )
 def test_what_is_wrong_with_an_answer_is_told(made: list[Event], because: str, tmp_path: Path) -> None:
     assert BELOW.answer is not None
-    assert because in "; ".join(wrong(BELOW.answer, fold(made)))
+    assert because in "; ".join(wrong(BELOW.answer, fold(made), hosts=3))
     rated = score(BELOW, made, ArtifactStore(tmp_path), cache=tmp_path)
     assert rated.scores["answer"] == 0
     assert not rated.success
