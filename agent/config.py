@@ -228,6 +228,13 @@ def load_settings(**flags: object) -> Settings:
         raise UsageError(what, do="write a list, or a table, as JSON") from error
 
 
+def given_secrets() -> list[str]:
+    """Return our own secrets as they were given, also where the settings as a whole are wrong."""
+    from agent.config_secrets import given
+
+    return [*_slack_keys().get("slack", {}).values(), *given(Settings, os.environ, config_files())]  # noqa: TID251
+
+
 def doubts(settings: Settings) -> list[Doubt]:
     """Return what is doubtful about where these settings come from."""
     own = {entry.api_key_env for entry in settings.models.values() if entry.api_key_env}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, SecretBytes, SecretStr
 
-from agent.config import Settings
+from agent.config import Settings, given_secrets
 from agent.errors import LeadlineError
 from agent.whole_file import private_folder
 from tools import redact_own
@@ -41,6 +41,16 @@ def masking(settings: Settings) -> Redactor:
         from tools.redact import redact
 
         return redact
+
+
+def masked_as_given(text: str) -> str:
+    """Return a text without secrets, our own as they were given among them: for an error before all else."""
+    from tools.redact import redact
+
+    with contextlib.suppress(OSError):  # a file of systemd's that may not be read is no reason to say nothing
+        for value in given_secrets():
+            redact_own.know(value)
+    return redact(text.encode("utf-8", "replace")).decode("utf-8", "replace")
 
 
 def secrets_of(settings: BaseModel) -> Iterator[str]:

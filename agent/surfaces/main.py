@@ -93,9 +93,8 @@ def _was_named(name: object) -> bool:
 
 
 def _fail(line: str, code: int) -> None:
+    from agent.own_secrets import masked_as_given
     from tools.display import printable
-    from tools.redact import redact
 
-    line = printable(redact(line.encode("utf-8", "replace")).decode("utf-8", "replace"))
-    sys.stderr.write(f"leadline: {line}\n")
+    sys.stderr.write(f"leadline: {printable(masked_as_given(line))}\n")
     raise SystemExit(int(code))
