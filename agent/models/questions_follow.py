@@ -124,7 +124,7 @@ def lines(before: Before, text: str, hosts: Sequence[str]) -> Generator[Step, li
     count = len(answer.claims)
     about = f" about {', '.join(named)}" if named else ""
     answer.said.append(
-        f"The last answer{about} rests on {count} {'quote' if count == 1 else 'quotes'}, each looked up again; "
+        f"The last answer{about} rests on {count} {'quote' if count == 1 else 'quotes'}, looked up again; "
         "WHERE names the stored output."
         if count
         else f"The last answer{about} rests on no quote."
