@@ -7,7 +7,7 @@ import re
 from agent.defang import defang
 from tools.display import printable
 
-_SPECIAL = re.compile(r"[\\`*\[\]<>|~$]|&(?=[#\w]+;)|(?<!\w)_|_(?!\w)")
+_SPECIAL = re.compile(r"[\\`*\[\]<>|~$]|&(?=[#\w]+;)|(?<![^\W_])_|_(?![^\W_])")
 _AUTOLINK = re.compile(r"(?i)(?<=[a-z])(:)(?=//)|(?<=www)(\.)|(?<=\w)(@)(?=\w)|(?<=mailto)(:)|(?<=xmpp)(:)")
 _LEADING = re.compile(r"^(?:[#+=-]|\d+(?=[.)]))")
 
