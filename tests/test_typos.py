@@ -40,7 +40,17 @@ def said(*words: str) -> str:
         ("ask gpu1 x --modle y", "ask: there is no option --modle; nearest: --mode, --model"),
         ("chat gpu1 --hlep", "chat: there is no option --hlep; nearest: --help"),
         ("ask gpu1 -Z", "ask: there is no option -Z; see: leadline ask --help"),
-        ("ask gpu1 x --mode", "--mode needs a value; see: leadline --help"),
+        ("ask gpu1 x --mode", "--mode needs a value; see: leadline ask --help"),
+        ("slack manifest --http", "--http needs a value; see: leadline slack manifest --help"),
+        ("eval --jobs", "--jobs needs a value; see: leadline eval --help"),
+        (
+            "hosts list --json=x",
+            "hosts list: option '--json' does not take a value; see: leadline",
+        ),
+        (
+            "tools gpu1",
+            "tools: no further words are taken: gpu1; put a text of several words in quotes, or",
+        ),
         ("ask gpu1 x --max-turns many", "--max-turns: should be a whole number; see: leadline ask --help"),
         ("ask gpu1 x --max-turns 0", "--max-turns: should be greater than or equal to 1; see: leadline ask"),
         ("tool gpu1", "tool: NAME is missing; see: leadline tool --help"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import typer
@@ -49,12 +49,13 @@ class OpenGroup(TyperGroup):
 
     def make_context(self, *words: Any, **options: Any) -> Any:
         """Read the words before a command; raise `UsageError` for those that make no sense."""
-        with _one_line():
+        with _one_line(lambda: "leadline"):
             return super().make_context(*words, **options)
 
     def invoke(self, ctx: Any) -> Any:
         """Read the words of a command and carry it out; raise `UsageError` for those that make no sense."""
-        with _one_line():
+        words = [*ctx._protected_args, *ctx.args]
+        with _one_line(lambda: _path(ctx, words)):
             return super().invoke(ctx)
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -101,8 +102,11 @@ class OpenGroup(TyperGroup):
 
 
 @contextlib.contextmanager
-def _one_line() -> Iterator[None]:
-    """Turn what the library refuses into an error of ours; a help text in place of one stays as it is."""
+def _one_line(path: Callable[[], str]) -> Iterator[None]:
+    """Turn what the library refuses into an error of ours; a help text in place of one stays as it is.
+
+    ``path`` says which command was meant, for the errors of the library that do not.
+    """
     try:
         yield
     except typer.TyperException as error:
@@ -110,7 +114,18 @@ def _one_line() -> Iterator[None]:
             raise
         from agent.surfaces import usage  # loaded only when something is wrong
 
-        raise usage.of(error) from None
+        raise usage.of(error, path) from None
+
+
+def _path(ctx: Any, words: Sequence[str]) -> str:
+    """Return the command that words name, as it is written."""
+    command, path = ctx.command, [ctx.command_path]
+    for word in words:
+        command = command.get_command(ctx, word) if hasattr(command, "get_command") else None
+        if command is None:
+            break
+        path.append(word)
+    return " ".join(path)
 
 
 def _line(name: str, info: CommandInfo | TyperInfo) -> TyperCommand:

@@ -131,7 +131,8 @@ def _options(command: Any) -> list[Row]:
     for param in command.params:
         if param.param_type_name == "option" and not param.hidden:
             names = [*param.opts, *param.secondary_opts]
-            found += [(name, param.help or "") for name in names if name.startswith("--")]
+            told = (param.help or "").replace("\\[", "[")  # a help text is markup, and a shell's list is not
+            found += [(name, told) for name in names if name.startswith("--")]
     return [*found, ("--help", "Show this message and exit.")]
 
 

@@ -15,7 +15,7 @@ def init(
     model: ModelOption = None,
     host: Annotated[
         list[str] | None,
-        typer.Option(help="An alias of ~/.ssh/config, or [user@]address, to take; repeat for more."),
+        typer.Option(help="An alias of ~/.ssh/config, or \\[user@]address, to take; repeat for more."),
     ] = None,
     slack: Annotated[
         bool | None, typer.Option("--slack/--no-slack", help="Is the Slack bot wanted? Default: no.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from agent.errors import UsageError
@@ -19,11 +20,14 @@ _CHOICES = re.compile(r"('(?:[^'\\]|\\.)*') is not one of (.+?)\.?$")
 _EXTRA = re.compile(r"unexpected extra argument\(?s?\)? \((.*)\)")
 
 
-def of(error: TyperException) -> UsageError:
-    """Return the line: what is wrong, and the nearest name, or where to read what there is."""
+def of(error: TyperException, meant: Callable[[], str]) -> UsageError:
+    """Return the line: what is wrong, and the nearest name, or where to read what there is.
+
+    ``meant`` returns the command, for an error that does not name it.
+    """
     found: Any = error
     context = getattr(found, "ctx", None)
-    path = context.command_path if context is not None else _PROGRAM
+    path = context.command_path if context is not None else meant()
     read = f"see: {path} --help"
     path = path.removeprefix(_PROGRAM).strip()
     where = f"{path}: " if path else ""
@@ -42,7 +46,8 @@ def of(error: TyperException) -> UsageError:
         return UsageError(f"{needs[1]} needs a value", do=read)
     if extra := _EXTRA.search(said):
         return UsageError(
-            f"{where}no further words are taken: {extra[1]}", do="put a text of several words in quotes"
+            f"{where}no further words are taken: {extra[1]}",
+            do=f"put a text of several words in quotes, or {read}",
         )
     return UsageError(f"{where}{said[:1].lower()}{said[1:].rstrip('.')}", do=read)
 
