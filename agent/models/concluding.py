@@ -12,6 +12,7 @@ from agent.models import claims, effect, results
 from agent.models.launch import differences, written_reason
 from agent.models.method import Case, Lead, Step, fill
 from agent.models.proposing import is_cause, ordered_causes
+from agent.models.telling import beside
 from agent.models.views import View, find_quote, matches, view_quotes
 from prompts.playbooks import SourceClaim
 
@@ -75,7 +76,7 @@ def build(case: Case) -> dict[str, Any]:
         for one in lead.book.inherent
     ]
     said = [effect.fill(one.says, values) for one in effect.applicable(limits, case.facts)]
-    return {
+    conclusion = {
         "outcome": outcome,
         "summary": summary(case, outcome, causes),
         "causes": [lead.id for lead in causes],
@@ -85,6 +86,7 @@ def build(case: Case) -> dict[str, Any]:
         "inherent": [" ".join(str(fill(text, case.facts)).split()) for text in said if text],
         "next_step": next_step(case, outcome, causes),
     }
+    return beside(case.log, case.facts, conclusion) if case.log is not None else conclusion
 
 
 def outcome_of(case: Case, causes: list[Lead], changes: list[str]) -> str:

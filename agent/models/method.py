@@ -66,6 +66,8 @@ class Case:
     """What `propose_change` answered, in the order of the proposals."""
     explains: bool = False
     """Whether the tool `settings` may be asked; without it the source is searched."""
+    log: View | None = None
+    """The log that the person gave, as it is on view."""
 
     def views(self, lead: Lead, probe: str) -> list[View]:
         """Return the views in which a prediction of the lead looks for its quote."""

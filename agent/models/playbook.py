@@ -46,7 +46,8 @@ def investigate(
     books = select(load_all(), chosen, symptom)
     covered = {name for book in books for name in book.settings}
     books += odd_settings(chosen, covered)
-    case = Case(symptom, chosen, [Lead(book) for book in books], explains=explains)
+    log = given([one.view for one in facts])
+    case = Case(symptom, chosen, [Lead(book) for book in books], explains=explains, log=log)
     if case.leads:
         yield from hypothesise(case)
     yield from probe(case)
@@ -92,6 +93,22 @@ def _concluded(call: Call, host: str, others: Sequence[str], subject: Subject) -
         return call
     said = f"{given['summary']} Only {host} was looked into, not {', '.join(others)}."
     return name, {**given, "summary": f"{said} {subject.left}".rstrip()}
+
+
+def unread(steps: Generator[Step, list[View], None], log: View) -> Generator[Step, list[View], None]:
+    """Say of a log that was given with a question that it is not what the answer is from."""
+    says = f'The log ({log["artifact"]}) was not read for it; told of a symptom ("why did it die") it is.'
+    results: list[View] | None = None
+    while True:
+        try:
+            step = next(steps) if results is None else steps.send(results)
+        except StopIteration:
+            return
+        calls = [
+            (name, {**made, "summary": f"{made['summary']} {says}"} if name == "conclude" else made)
+            for name, made in step.calls
+        ]
+        results = yield Step(step.text, calls)
 
 
 def no_engine(facts: Sequence[Facts], named: str = "") -> Generator[Step, list[View], None]:
@@ -143,7 +160,9 @@ class PlaybookModel:
         if is_question(symptom) and _may_answer(tools):
             looks = _looks(messages, rounds[0] if rounds else [])
             if not later:
-                return self._turn(answer_question(asked(symptom), looks, down_of(messages)), rounds, on_text)
+                steps = answer_question(asked(symptom), looks, down_of(messages))
+                log = given(rounds[0]) if rounds else None
+                return self._turn(steps if log is None else unread(steps, log), rounds, on_text)
             place, text = later[-1]
             texts = [asked(symptom), *(asked(earlier) for _, earlier in later[:-1])]
             ends = _conclusions(messages[:place])
@@ -248,8 +267,9 @@ def _looks(messages: Sequence[Message], views: Sequence[View]) -> list[Look]:
     first: list[dict[str, Any]] = next(
         (one["tool_calls"] for one in messages if one["role"] == "assistant" and one.get("tool_calls")), []
     )
-    hosts = [str(json.loads(call["function"]["arguments"]).get("host", "")) for call in first]
-    return [look_of(host, view) for host, view in zip(hosts, views, strict=False)]
+    hosts = [json.loads(call["function"]["arguments"]).get("host") for call in first]
+    # A call without a host gave the log.
+    return [look_of(str(host), view) for host, view in zip(hosts, views, strict=False) if host]
 
 
 def _calls(messages: Sequence[Message]) -> Iterator[Mapping[str, Any]]:

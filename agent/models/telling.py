@@ -1,7 +1,7 @@
 """What a given log tells by itself: lines that name why a server ends, quoted, and nothing beyond them.
 
-For a host without a running engine, and for no host at all. A line is only what was logged; which cause
-stands behind it takes the host, its flags and its source.
+For no host at all, for a host without a running engine, and beside what is found of one that runs. A line is
+only what was logged; which cause stands behind it takes the host, its flags and its source.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from typing import Any, Final
 import re2
 
 from agent.models import claims
-from agent.models.views import Quote, View
+from agent.models.questions_answer import Look
+from agent.models.questions_gpus import IDLE_PERCENT, card_claims
+from agent.models.views import Facts, Quote, View, rows
 
 GIVEN: Final = "stdin"
 """Host that the view of a given log names."""
@@ -79,20 +81,70 @@ def telling_lines(log: View) -> Iterator[tuple[str, Quote]]:
             return
 
 
+_ALONE: Final = "What a line stands for is not shown by the line alone."
+
+
 def judge_log(log: View, seen_of_host: str) -> dict[str, Any]:
     """Return a conclusion of what a log tells; ``seen_of_host`` is what else is known, in a sentence."""
     found = list(telling_lines(log))
+    return {
+        "outcome": "needs_person" if found else "inconclusive",
+        "summary": f"{_told(log, found)} {seen_of_host} {_ALONE}",
+        "claims": list(_logged(found)),
+        "next_step": "leadline ask HOST SYMPTOM reads the flags, the source and the journal where it runs.",
+    }
+
+
+def beside(log: View, facts: Facts, conclusion: dict[str, Any]) -> dict[str, Any]:
+    """Return a conclusion on a running engine with what a log tells, and what the host looks like now.
+
+    Where no cause was found, what the log says comes first, and it is for a person to go on from there.
+    """
+    found = list(telling_lines(log))
+    now = f"On {facts.host} now: {_now(facts)}."
+    conclusion = {**conclusion, "claims": [*_logged(found), *conclusion["claims"], *_seen_now(facts)]}
+    if not found or conclusion["outcome"] not in ("inconclusive", "configuration_fine"):
+        return conclusion | {"summary": f"{conclusion['summary']}\n{_told(log, found)} {now}"}
+    return conclusion | {
+        "outcome": "needs_person",
+        "summary": f"{_told(log, found)} {_ALONE}\n{now}\nOf what runs now: {conclusion['summary']}",
+        "next_step": "Read what stands above those lines in the log, and whether it is of this engine and of "
+        f"which time: only its text can say. {conclusion['next_step']}",
+    }
+
+
+def _told(log: View, found: Sequence[tuple[str, Quote]]) -> str:
     name = str(log["artifact"])
     read = "all of it" if log.get("complete") and not log.get("cut") else "its head and its tail"
     told = "; ".join(f"{says} ({shorten(quote.text, 120, placeholder=' ...')})" for says, quote in found)
-    said = (
-        f"The log ({name}, {read}) says: {told}."
-        if found
-        else f"No line of the log ({name}, {read}) is telling."
-    )
-    return {
-        "outcome": "needs_person" if found else "inconclusive",
-        "summary": f"{said} {seen_of_host} What a line stands for is not shown by the line alone.".strip(),
-        "claims": [claims.observed(f"{says[0].upper()}{says[1:]}.", quote) for says, quote in found],
-        "next_step": "leadline ask HOST SYMPTOM reads the flags, the source and the journal where it runs.",
-    }
+    if not found:
+        return f"No line of the log ({name}, {read}) is telling."
+    return f"The log ({name}, {read}) says: {told}."
+
+
+def _logged(found: Sequence[tuple[str, Quote]]) -> Iterator[dict[str, Any]]:
+    for says, quote in found:
+        yield claims.observed(f"{says[0].upper()}{says[1:]}.", quote)
+
+
+def _now(facts: Facts) -> str:
+    """Say what runs, since when, how often systemd started it again, and whether GPUs are at work."""
+    service = facts.service
+    since = service.get("started_at") or facts.engine.get("started_at")
+    told = [f"{facts.engine.get('engine')} ({facts.unit or 'no unit'}, pid {facts.pid}) runs"]
+    told += [f"since {since}"] if since else []
+    told += [f"started again by systemd {service['restarts']} times"] if "restarts" in service else []
+    loads = [row.get("utilization") for row in rows(facts.view.get("hardware") or {}, "gpus")]
+    known = [load for load in loads if isinstance(load, int | float)]
+    idle = sum(load <= IDLE_PERCENT for load in known)
+    told += [f"{idle} of {len(known)} GPUs are idle"] if known else []
+    return ", ".join(told)
+
+
+def _seen_now(facts: Facts) -> Iterator[dict[str, Any]]:
+    handle, started = facts.artifact(f"show:{facts.unit}"), facts.service.get("started_at")
+    if handle and started:
+        says = f"{facts.unit}, as it runs now, was started at {started}."
+        yield claims.observed(says, Quote(handle, f"ExecMainStartTimestamp={started}"))
+    cards = rows(facts.view.get("hardware") or {}, "gpus")
+    yield from card_claims(Look(facts.host, facts.view), cards)

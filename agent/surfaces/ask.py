@@ -176,8 +176,6 @@ def _hand_over(options: AskOptions, session: Session, log: Log) -> None:
     ref = give(session.work, log.captured, log.why_cut)
     cut = "" if ref.complete else "; not all of it: its head and its tail, or what came by then"
     if not options.quiet:
-        if session.work.model.name == PLAYBOOK and options.host != NO_HOST:
-            say("the built-in playbooks use it where no engine runs; a language model always (--model)")
         say(f"the log on standard input is {ref.handle}: {log.captured.total:,} bytes, secrets masked{cut}")
 
 
