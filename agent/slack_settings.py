@@ -7,7 +7,7 @@ nothing is looked at, and nothing is changed where a channel does not say ``mode
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
 
@@ -32,6 +32,34 @@ ChannelId = Annotated[
 ]
 UserEntry = Annotated[str, _matching(r"[TE][A-Z0-9]{2,20}:[UW][A-Z0-9]{2,20}", "TEAM:USER (T...:U...)")]
 GroupEntry = Annotated[str, _matching(r"[TE][A-Z0-9]{2,20}:S[A-Z0-9]{2,20}", "TEAM:GROUP (T...:S...)")]
+
+
+_KINDS: Final = {
+    "xoxb-": "a bot token",
+    "xoxe.xoxb-": "a bot token",
+    "xapp-": "an app-level token",
+    "xoxp-": "a user token",
+    "xoxe.xoxp-": "a user token",
+    "xoxe-": "a refresh token",
+    "xoxs-": "a session of a browser",
+    "xoxc-": "a session of a browser",
+}
+"""What a key of Slack is by how it begins."""
+
+_WANTED: Final = {
+    "bot_token": ("a bot token", "take the Bot User OAuth Token (xoxb-...) of *Install App*"),
+    "app_token": ("an app-level token", "take an App-Level Token (xapp-...) of *Basic Information*"),
+    "signing_secret": ("a signing secret", "take the Signing Secret of *Basic Information*"),
+}
+"""What each key has to be, and where the app's pages at Slack have it."""
+
+
+class WrongKey(NamedTuple):
+    """Say of a key that it is one of another kind, and how to mend that."""
+
+    field: str
+    what: str
+    do: str
 
 
 class SlackChannel(BaseModel):
@@ -98,6 +126,23 @@ class SlackSettings(BaseModel):
                 raise ValueError(f"{entry} is of team {team}, which is not in slack.teams")
         return self
 
+    def wrong_key(self, *fields: str) -> WrongKey | None:
+        """Return the first of these keys that is of another kind, which needs no network to be seen."""
+        kinds = {field: _kind(getattr(self, field)) for field in _WANTED}
+        swapped = (kinds["bot_token"], kinds["app_token"]) == ("an app-level token", "a bot token")
+        for field in fields:
+            kind, (wanted, do) = kinds[field], _WANTED[field]
+            if kind is not None and kind != wanted:
+                name = f"SLACK_{field.upper()}"
+                if swapped:
+                    do = (
+                        "the two keys are exchanged: put xoxb-... into bot_token, and xapp-... into app_token"
+                    )
+                else:
+                    do += f", and set {name}; docs/slack.md says how"
+                return WrongKey(field, f"slack.{field} ({name}) holds {kind}, not {wanted}", do)
+        return None
+
     def channel(self, channel: str) -> SlackChannel:
         """Return what holds in a channel; one that is not listed gives nothing to anybody."""
         listed = self.channels.get(channel)
@@ -108,3 +153,9 @@ class SlackSettings(BaseModel):
     def usable_hosts(self, channel: str) -> tuple[str, ...]:
         """Return the hosts that may be named there, the channel's own first."""
         return tuple(dict.fromkeys((*self.channel(channel).hosts, *self.hosts)))
+
+
+def _kind(key: SecretStr | None) -> str | None:
+    """Return what a key is; None for one that begins like none of Slack's tokens, or is not there."""
+    begins = key.get_secret_value().strip() if key is not None else ""
+    return next((kind for start, kind in _KINDS.items() if begins.startswith(start)), None)

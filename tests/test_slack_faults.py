@@ -163,7 +163,7 @@ async def test_no_message_is_too_long_for_slack(tmp_path: Path) -> None:
     ("wrong", "said"),
     [
         ({"bot_token": "xoxb-wrong"}, "invalid_auth"),
-        ({"bot_token": "xapp-fake"}, "not_allowed_token_type"),
+        ({"bot_token": "xapp-fake"}, "holds an app-level token, not a bot token"),
         ({"app_token": "xapp-wrong"}, "SLACK_APP_TOKEN"),
         ({"app_token": None}, "slack.app_token is not set"),
         ({"teams": [OTHER_TEAM], "users": []}, "not in slack.teams"),

@@ -115,6 +115,9 @@ def _check(settings: Settings, http: int | None) -> None:
             raise UsageError(
                 f"slack.{field} is not set", do=f"set {name}; docs/slack.md says where it stands"
             )
+    wrong = slack.wrong_key(*wanted)
+    if wrong is not None:
+        raise UsageError(wrong.what, do=wrong.do)
     for channel in slack.channels:
         usable(settings, channel)
     usable(settings, "")

@@ -27,6 +27,9 @@ async def check_slack(settings: Settings) -> list[Check]:
         return [skipped("slack", "not configured")]
     if slack.bot_token is None:
         return [broken("slack", "there is no bot token", "set SLACK_BOT_TOKEN (xoxb-...)")]
+    wrong = slack.wrong_key("bot_token", "app_token", "signing_secret")
+    if wrong is not None:
+        return [broken("slack keys", wrong.what, wrong.do)]
     try:
         from slack_sdk.web.async_client import AsyncWebClient
     except ImportError:
