@@ -95,3 +95,10 @@ def test_nothing_to_check_says_how_to_name_a_host(folder: SettingsFolder) -> Non
     folder.load()
     with pytest.raises(UsageError, match="the settings name no hosts"):
         check_hosts([], as_json=False)
+
+
+def test_one_host_is_counted_as_one(folder: SettingsFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    folder.load(f'[hosts.gpu1]\nssh = "127.0.0.1:{free_port()}"\n')
+    with pytest.raises(SystemExit):
+        check_hosts([], as_json=False)
+    assert capsys.readouterr().out.splitlines()[-1] == "1 host: 1 down"

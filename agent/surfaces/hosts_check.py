@@ -160,6 +160,6 @@ def _text(rows: Sequence[HostRow], width: int | None) -> str:
     ]
     counts = {state: sum(row.state == state for row in rows) for state in ("ok", "warning", "broken", "down")}
     said = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
-    summary = f"{len(rows)} hosts: {said}"
+    summary = f"{'1 host' if len(rows) == 1 else f'{len(rows)} hosts'}: {said}"
     lines = filled(summary, width) if width is not None else [summary]
     return table(_HEAD, cells, width, widest=_WHOLE) + "".join(f"{line}\n" for line in lines)
