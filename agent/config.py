@@ -136,10 +136,10 @@ class Settings(BaseSettings):
         default_factory=lambda: Path.home() / ".ssh" / "known_hosts",
         description="Keys of hosts you know.",
     )
-    max_turns: int = Field(default=40, description="Turns of the model before it must conclude.")
-    max_tokens: int = Field(default=2_000_000, description="Tokens of an investigation, in and out.")
-    max_cost_usd: float = Field(default=5.0, description="US dollars, by the prices that are set.")
-    max_wall_s: float = Field(default=3600.0, description="Seconds of work on an investigation.")
+    max_turns: int = Field(default=40, ge=1, description="Turns of the model before it must conclude.")
+    max_tokens: int = Field(default=2_000_000, ge=1, description="Tokens of an investigation, in and out.")
+    max_cost_usd: float = Field(default=5.0, ge=0, description="US dollars, by the prices that are set.")
+    max_wall_s: float = Field(default=3600.0, gt=0, description="Seconds of work on an investigation.")
     experiment_repeats: int = Field(
         default=3, ge=1, le=20, description="Runs of each level, before and after, at least."
     )

@@ -97,7 +97,7 @@ async def test_a_model_that_goes_on_is_stopped(tmp_path: Path) -> None:
     [
         ({"max_tokens": 25}, "30 of 25 tokens"),
         ({"max_cost_usd": 0.5}, "$0.60"),
-        ({"max_wall_s": 0.0}, "seconds"),
+        ({"max_wall_s": 1e-9}, "seconds"),
     ],
 )
 async def test_tokens_money_and_time_end_an_investigation(
