@@ -6,6 +6,7 @@ import fcntl
 import os
 import re
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +19,9 @@ from agent.transcript import peek_events
 from agent.whole_file import private_folder
 
 _ID = re.compile(r"[a-z0-9][a-z0-9-]{2,63}")
+_BEGUN = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+_NAMED = 5
+"""How many of those that an ambiguous beginning fits are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,27 @@ def find(settings: Settings, thread: str) -> Path:
     if folder.is_symlink() or not (folder / "transcript.jsonl").is_file():
         raise UsageError(f"no thread {thread}", do="see `leadline sessions list`")
     return folder
+
+
+def named(settings: Settings, word: str) -> str:
+    """Return the thread that a person means by its id, or by the beginning of one that no other has."""
+    if not _BEGUN.fullmatch(word):
+        folder_of(settings, word)  # refuses it
+    return chosen(word, [path.parent.name for path in all_transcripts(settings)])
+
+
+def chosen(word: str, ids: Sequence[str]) -> str:
+    """Return the id that is ``word``, or the only one that begins so; name several in a `UsageError`."""
+    fits = [word] if word in ids else sorted(one for one in ids if one.startswith(word))
+    if not fits:
+        raise UsageError(f"no thread {word}", do="see `leadline sessions list`")
+    if len(fits) > 1:
+        more = f" and {len(fits) - _NAMED} more" if len(fits) > _NAMED else ""
+        raise UsageError(
+            f"{len(fits)} threads begin with {word}: {', '.join(fits[:_NAMED])}{more}",
+            do="write more of the one you mean",
+        )
+    return fits[0]
 
 
 def started(settings: Settings, thread: str) -> Started:

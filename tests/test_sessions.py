@@ -265,6 +265,9 @@ async def test_the_last_one_is_gone_on_with(tmp_path: Path, monkeypatch: pytest.
     assert meant("and why is that?", "", None, last=True, example="x").text == "and why is that?"
     assert meant("why?", "", None, last=True, example="x").text == "why?"
     assert meant("here", "slow", "20260131-142530-aaaa", last=False, example="x").text == ""
+    assert meant("", "", "20260131-142530", last=False, example="x").thread == "20260131-142530-aaaa"
+    with pytest.raises(UsageError, match="2 threads begin with 2026: 20260131-142530-aaaa, 20260131-142531-"):
+        meant("", "", "2026", last=False, example="x")
     with pytest.raises(UsageError, match="both name an investigation"):
         meant("", "", "20260131-142530-aaaa", last=True, example="x")
     with pytest.raises(UsageError, match="name a host; for example: x"):

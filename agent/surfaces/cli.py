@@ -158,7 +158,7 @@ def chat(
     from agent.surfaces.going_on import meant
     from agent.surfaces.open_options import OpenOptions
 
-    found = meant(host, "", resume, last=last, example="leadline chat local")
+    found = meant(host, None, resume, last=last, example="leadline chat local")
     run(
         OpenOptions(
             host=found.host,
