@@ -133,9 +133,18 @@ def summary(case: Case, outcome: str, causes: list[Lead]) -> str:
     return "\n".join(lines)
 
 
+_KIND = {
+    "cause": "not shown to be the cause",
+    "inherent": "inherent, so no setting removes it",
+    "context": "no cause by itself",
+    "odd": "its effect on the symptom is not shown",
+}
+"""What a hypothesis that is true explains where no cause is named, by the role of its playbook."""
+
+
 def _outcome_lines(case: Case, outcome: str, causes: list[Lead]) -> Iterator[str]:
-    if outcome == "fixed" and (left := results.not_kept(case.changes)):
-        yield f"Fixed in part; not kept: {', '.join(left)}."
+    if outcome == "fixed":
+        yield from results.in_part(case.changes)
     if outcome in ("diagnosed", "fixed"):
         for number, lead in enumerate(causes, start=1):
             yield f"{number}. {_cause(lead)}"
@@ -152,7 +161,12 @@ def _outcome_lines(case: Case, outcome: str, causes: list[Lead]) -> Iterator[str
 
 
 def _nothing_established(case: Case) -> Iterator[str]:
-    yield "No cause that I know is established."
+    true = [lead for lead in case.leads if case.statuses.get(lead.id) in ("supported", "confirmed")]
+    if true:
+        told = (f"{lead.id} is {case.statuses[lead.id]}, and {_KIND[lead.book.role]}" for lead in true)
+        yield f"No cause is established among what can be changed: {'; '.join(told)}."
+    else:
+        yield "No cause that I know is established."
     for lead in case.leads:
         if lead.book.role == "cause" and case.statuses.get(lead.id, "open") == "open":
             yield f"Not told apart here: {lead.book.statement}"

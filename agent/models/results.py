@@ -33,6 +33,19 @@ def not_kept(results: Sequence[View]) -> list[str]:
     return [str(view.get("setting")) for view in tried(results) if view.get("result") != "kept"]
 
 
+def in_part(results: Sequence[View]) -> Iterator[str]:
+    """Say which changes are kept and which are not, where some are and some are not."""
+    kept = [str(view.get("setting")) for view in tried(results) if view.get("result") == "kept"]
+    left = [view for view in tried(results) if view.get("result") != "kept"]
+    if kept and left:
+        before = (f"{view.get('setting')} ({str(view.get('result')).replace('_', ' ')})" for view in left)
+        verb = "is" if len(kept) == 1 else "are"
+        yield (
+            f"Of {len(kept) + len(left)} changes {len(kept)} {verb} kept: {', '.join(kept)}. "
+            f"As before: {', '.join(before)}."
+        )
+
+
 def next_step(results: Sequence[View]) -> str:
     """Say what a person should do after the trials."""
     ended = {str(view.get("result")) for view in tried(results)}

@@ -151,7 +151,8 @@ class Status:
             return []
         count = Counter(self._hypotheses.values())
         supported = count["supported"] + count["confirmed"]
-        long = f"{count['open']} open, {supported} supported, {count['refuted']} refuted"
+        told: tuple[HypothesisStatus, ...] = ("open", "supported", "confirmed", "refuted")
+        long = ", ".join(f"{count[name]} {name}" for name in told if count[name] or name != "confirmed")
         return [long, f"H {count['open']}?{supported}+{count['refuted']}-"]
 
 
