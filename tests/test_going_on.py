@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,14 +12,18 @@ from agent.errors import UsageError
 from agent.session import Session
 from agent.surfaces.going_on import Meant, meant
 from agent.surfaces.open_options import OpenOptions
-from agent.surfaces.opening import settings_of
-from tests.scripted_parts import STORY, TOOLS, LocalHost, ScriptedModel, make_settings, plain
-from tests.test_sessions import leadline
+from agent.surfaces.opening import settings_of, with_load_of
+from tests.scripted_parts import STORY, TOOLS, LocalHost, ScriptedModel, make_settings, plain, run
+from tests.terminal_fixtures import environment
+from tests.test_sessions import LEADLINE, leadline
 
 LAB = "lab:tiny#a1"
 HOSTS = """
 [hosts.gpu1]
+ssh = "local"
 groups = ["decode"]
+[hosts.big2]
+ssh = "local"
 """
 
 
@@ -32,17 +38,17 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-async def begun(root: Path, host: str) -> None:
+async def begun(root: Path, host: str, thread: str = "one", *, ends: bool = False) -> None:
     session = Session.start(
         make_settings(root),
         ScriptedModel(STORY),
         {host: LocalHost(host)} if host else {},
         "slow",
-        thread="one",
+        thread=thread,
         tools=TOOLS,
         redact=plain,
     )
-    await session.close()
+    await (run(session) if ends else session.close())
 
 
 def of(host: str, text: str | None = "", thread: str | None = None) -> Meant:
@@ -82,3 +88,28 @@ async def test_a_thread_without_a_host_has_none(root: Path) -> None:
     assert of("-", "more") == of("", "more") == of("more") == Meant("-", "more", "one")
     with pytest.raises(UsageError, match="one is about no host, not about 'gpu1'"):
         of("gpu1")
+
+
+def test_a_chat_that_moved_to_another_thread_names_the_hosts_of_that(root: Path) -> None:
+    asyncio.run(begun(root, "gpu1", ends=True))
+    asyncio.run(begun(root, "big2", "two", ends=True))
+    lines = b"/resume two\n/fork 1\n"
+    done = subprocess.run(
+        [LEADLINE, "chat", "--resume", "one"],
+        input=lines,
+        env=environment(str(root), XDG_CONFIG_HOME=str(root)),
+        capture_output=True,
+        timeout=60,
+    )
+    fork = max(path.name for path in (root / "threads").iterdir() if path.name not in ("one", "two"))
+    assert f"left unfinished; go on with: leadline chat big2 --resume {fork}".encode() in done.stderr, done
+
+
+def test_a_chat_that_began_on_a_lab_allows_no_load_elsewhere(root: Path) -> None:
+    options = OpenOptions(host=LAB)
+    settings = settings_of(options)
+    assert settings.tools.allow_load and with_load_of([LAB], options, settings) == settings
+    assert not with_load_of(["gpu1"], options, settings).tools.allow_load
+    assert not with_load_of([], options, settings).tools.allow_load
+    asked = OpenOptions(host="gpu1", allow_load=True)
+    assert with_load_of(["big2"], asked, settings_of(asked)).tools.allow_load

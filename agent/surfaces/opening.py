@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from agent.inventory import Inventory
 from agent.models import Model
 from agent.models.select import PLAYBOOK, model_of
 from agent.notes import notes_for, notes_on
+from agent.surfaces.going_on import NO_HOST
 from agent.surfaces.open_options import OpenOptions
 from agent.surfaces.side_by_side import Opened, open_all
 from agent.surfaces.targets import is_fresh, is_lab, release
@@ -44,6 +46,13 @@ def settings_of(options: OpenOptions) -> Settings:
     limits = {"max_turns": options.max_turns, "max_wall_s": options.timeout_s}
     given = {name: value for name, value in limits.items() if value is not None}
     return settings.model_copy(update={"tools": tools, **given})
+
+
+def with_load_of(hosts: Sequence[str], options: OpenOptions, settings: Settings) -> Settings:
+    """Return settings for a thread on these hosts: a lab, where a chat began, allows load on itself alone."""
+    asked = dataclasses.replace(options, host=",".join(hosts) or NO_HOST)
+    allowed = settings_of(asked).tools.allow_load
+    return settings.model_copy(update={"tools": settings.tools.model_copy(update={"allow_load": allowed})})
 
 
 def _allow_load(options: OpenOptions, settings: Settings) -> bool:

@@ -21,6 +21,7 @@ from agent.surfaces import opening, slash
 from agent.surfaces.conversation import Conversation
 from agent.surfaces.doing import Doing, load_client
 from agent.surfaces.entrance import Entrance
+from agent.surfaces.going_on import NO_HOST
 from agent.surfaces.open_options import OpenOptions
 from agent.surfaces.screen import Screen, WholeLines
 from agent.surfaces.status import Status
@@ -60,6 +61,7 @@ async def talk(options: OpenOptions, entrance: Entrance, stack: AsyncExitStack) 
         if any(name not in hosts for name in needed):
             asked = dataclasses.replace(options, resume=thread)
             hosts.update(await opening.open_hosts(asked, now, stack, say))
+        now = opening.with_load_of(needed, options, now)
         return opening.resume(thread, now, {name: hosts[name] for name in needed})
 
     session = None
@@ -185,8 +187,8 @@ async def _leave(
         return  # it was removed meanwhile, which is told as the error that it is
     given = _give_back([*talk.left, *([session.folder] if talk.finished else [])], settings)
     for heir in sorted(set(given.values()) - {"", session.thread}):
-        screen.note(f"the simulated host stays for {heir}, which is unfinished: {_again(heir, options)}")
-    again = _again(session.thread, options)
+        screen.note(f"the simulated host stays for {heir}, which is unfinished: {_again(heir, settings)}")
+    again = _again(session.thread, settings)
     if not talk.finished:
         screen.note(f"left unfinished; go on with: {again}")
     elif "" in given.values():
@@ -207,5 +209,7 @@ def _give_back(folders: Iterable[Path], settings: Settings) -> dict[str, str]:
     return given
 
 
-def _again(thread: str, options: OpenOptions) -> str:
-    return f"leadline chat {options.host} --resume {thread}"
+def _again(thread: str, settings: Settings) -> str:
+    """Return what goes on with a thread, which has hosts of its own whatever this chat began on."""
+    hosts = ",".join(threads.started(settings, thread).hosts) or NO_HOST
+    return f"leadline chat {hosts} --resume {thread}"
