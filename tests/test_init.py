@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import os
+import re
 import subprocess
 import sys
+import termios
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,8 +19,10 @@ from agent.config import load_settings
 from agent.errors import UsageError
 from agent.models.scripted import ScriptedServer
 from agent.models.scripted_script import by_method
-from agent.surfaces.init import InitOptions, agreed, answered, by_default, picked, run
+from agent.surfaces.init import InitOptions, agreed, answered, by_default, run
 from agent.surfaces.init_file import Answers, name_of, text_of
+from agent.surfaces.init_hosts import picked
+from evals.loopback_sshd import free_port
 from tests.settings_folder import SettingsFolder, folder
 
 __all__ = ["folder"]
@@ -90,6 +94,12 @@ def test_hosts_are_picked_by_number_name_and_all() -> None:
     assert picked("all", aliases) == aliases and picked("7", aliases) == ["7"] and picked(" ", aliases) == []
     with pytest.raises(UsageError, match="there is no host 4; numbers go from 1 to 3"):
         picked("4", aliases)
+    near = r"no host gpu9: ~/\.ssh/config has .*; nearest: gpu2, gpu1; to take it .*, or USER@gpu9$"
+    for line in ("gpu9", "1,gpu9", "maybe"):
+        with pytest.raises(UsageError, match=near if "gpu9" in line else "no host maybe: .*name; to take"):
+            picked(line, aliases, lambda name: False)
+    assert picked("gpu9 gpu8.lan ::1 local", aliases, lambda name: name == "gpu9")[0] == "gpu9"
+    assert picked("u@gpu8 10.0.0.9 gpu8:22", aliases, lambda name: False) == ["u@gpu8", "10.0.0.9", "gpu8:22"]
     assert [name_of(place) for place in ("a@b:1", "::1", "x y", "lab:n#1")] == ["b", "1", "x-y", "lab"]
 
 
@@ -139,9 +149,10 @@ def typed(folder: SettingsFolder) -> Iterator[list[str]]:
     yield []
 
 
-def at_a_terminal(lines: str) -> tuple[int, str]:
+def at_a_terminal(lines: str, columns: int = 200) -> tuple[int, str]:
     """Run it on a terminal of its own with these lines typed ahead."""
     master, slave = os.openpty()
+    termios.tcsetwinsize(slave, (24, columns))
     leadline = str(Path(sys.executable).with_name("leadline"))
     process = subprocess.Popen(
         [leadline, "init"], stdin=slave, stdout=slave, stderr=slave, start_new_session=True
@@ -170,5 +181,30 @@ def test_at_a_terminal_it_asks_shows_and_writes(typed: list[str], folder: Settin
     assert code == 0 and "nothing was written" in said and folder.person.read_text() == before
     assert said.count("answer y or n, or Enter for the one in capitals\n") == 3
     assert "not a base URL" in said and said.count("Model endpoint") == 2 and said.count("Slack bot?") == 2
+    code, said = at_a_terminal("\nmaybe\ngpu9\nu@gpu1,gpu1\n-x\n2\n\n\nn\n")
+    assert code == 0 and said.count("Hosts to take") == 5 and "[hosts.gpu2]" in said, said
+    assert "nearest: gpu" in said and "two hosts would be named gpu1" in said and "gpu9]" not in said
     code, said = at_a_terminal("\n\n\n\n\n")
     assert code == 0 and "Write over it? [y/N]" in said and folder.person.read_text() == before
+
+
+def test_an_endpoint_that_is_away_costs_no_answer(typed: list[str], folder: SettingsFolder) -> None:
+    url = f"http://127.0.0.1:{free_port()}/v1"
+    code, said = at_a_terminal(f"{url}\n\nno\n\n\n\ny\ngpu2\ny\n\n\n")
+    assert code == 0 and said.count("Model: ") == 3 and said.count("Leave the endpoint out?") == 3, said
+    settings = load_settings()
+    assert (settings.base_url, settings.model, list(settings.hosts)) == (None, "playbook", ["gpu2"])
+    folder.person.unlink()
+    code, said = at_a_terminal(f"{url}\n\n\nlarge\n\n\n\n\n")
+    assert code == 0 and (load_settings().base_url, load_settings().model) == (url, "large"), said
+
+
+@pytest.mark.parametrize("columns", [40, 80, 200])
+def test_its_questions_break_between_words(typed: list[str], columns: int) -> None:
+    code, said = at_a_terminal("http://127.0.0.1:9/v1\n\ny\nmaybe\n\n\n\nn\n", columns)
+    assert code == 0
+    said = re.sub(r"([])]|Model): (?=\S)", r"\1:\n", said)  # as Enter does where nothing is typed ahead
+    words = set(said.split())
+    assert {"playbooks):", "OpenAI-compatible", "~/.ssh/config,", "between", "[y/N]:"} <= words
+    shown = [line for line in said.splitlines() if not line.startswith("    ")]
+    assert [line for line in shown if len(line) > columns and " " in line.strip()] == []

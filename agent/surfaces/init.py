@@ -6,18 +6,18 @@ import asyncio
 import os
 import sys
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from agent.config import Settings, config_files, load_settings
 from agent.errors import LeadlineError, UsageError
 from agent.models.select import PLAYBOOK, model_of
-from agent.ssh_aliases import ssh_aliases
 from agent.surfaces.init_file import Answers, name_of, text_of
+from agent.surfaces.init_hosts import ask_hosts, check_hosts
+from agent.surfaces.init_told import told
 from tools.display import printable
 
-_SHOWN = 20
 _YES, _NO = ("y", "yes"), ("n", "no")
 Ask = Callable[[str, str], str]
 
@@ -44,29 +44,22 @@ def run(options: InitOptions) -> None:
     answers = answered(options, asked if asks else by_default)
     text = text_of(answers)
     _check(answers, text)
-    sys.stderr.write(f"\n{path}:\n\n{_indented(text)}\n")
+    told(f"\n{path}:\n\n{_indented(text)}\n")
     if asks and not _wanted(path, options):
-        sys.stderr.write("nothing was written\n")
+        told("nothing was written\n")
         return
     write(path, text)
     sys.stdout.write(f"{path}\n")
-    sys.stderr.write(_next(answers))
+    told(_next(answers))
 
 
 def answered(options: InitOptions, ask: Ask) -> Answers:
     """Return what flags say, and answers to what they leave open; ``ask`` gets a question and a default."""
-    url, offered = _endpoint(options, ask)
-    model = options.model
-    if model is None and url:
-        if offered:
-            sys.stderr.write(f"It serves: {', '.join(offered)}\n")
-        model = ask("Model", offered[0] if offered else "")
-    if url and not model:
-        raise UsageError(f"no model is named for {url}", do="name one that it serves with --model")
+    url, model = _endpoint(options, ask)
     return Answers(
         base_url=url or None,
         model=model or PLAYBOOK,
-        hosts=options.hosts if options.hosts is not None else _hosts(ask),
+        hosts=options.hosts if options.hosts is not None else ask_hosts(ask, shows=ask is not by_default),
         slack=options.slack if options.slack is not None else agreed("Slack bot? [y/N]", "n", ask),
         state_dir=_state(options.state_dir, ask),
     )
@@ -78,7 +71,7 @@ def agreed(question: str, default: str, ask: Ask) -> bool:
         answer = ask(question, default).strip(" .!'\"").lower()
         if answer in _YES or answer in _NO:
             return answer in _YES
-        sys.stderr.write("answer y or n, or Enter for the one in capitals\n")
+        told("answer y or n, or Enter for the one in capitals\n")
 
 
 def by_default(question: str, default: str) -> str:
@@ -88,32 +81,55 @@ def by_default(question: str, default: str) -> str:
 
 def asked(question: str, default: str) -> str:
     """Ask on stderr and return the line, or the default for an empty one."""
-    sys.stderr.write(f"{question}{f' [{default}]' if default and '[' not in question else ''}: ")
-    sys.stderr.flush()
+    told(f"{question}{f' [{default}]' if default and '[' not in question else ''}: ")
     line = sys.stdin.readline()
     if not line:
         raise UsageError("the input ended before all was answered; nothing was written", do="begin again")
     return line.strip() or default
 
 
-def _endpoint(options: InitOptions, ask: Ask) -> tuple[str, list[str]]:
-    """Return the endpoint and the models that it serves; ask again for what cannot be one."""
+def _endpoint(options: InitOptions, ask: Ask) -> tuple[str, str]:
+    """Return the endpoint and the model there, both empty for neither; ask again for what cannot be one."""
     question = (
         "Model endpoint, OpenAI-compatible (such as http://gpu1:30000/v1; empty: the built-in playbooks)"
     )
     while True:
         url = options.base_url if options.base_url is not None else ask(question, "")
-        if not url or options.model is not None:
-            return url, []
+        if options.model is not None:
+            if url and not options.model:
+                raise _nameless(url)
+            return url, options.model
+        if not url:
+            return "", ""
         settings = load_settings(base_url=url, model="?")  # whatever a file that is there names
         try:
             model_of(settings)
         except UsageError as error:
             if options.base_url is not None or ask is by_default:
                 raise
-            sys.stderr.write(f"{printable(str(error))}\n")
+            told(f"{printable(str(error))}\n")
             continue
-        return url, _offered(settings)
+        model = _model(url, _offered(settings), ask)
+        return (url, model) if model else ("", "")
+
+
+def _model(url: str, offered: list[str], ask: Ask) -> str:
+    """Return the model that is to be asked for; empty where the endpoint is left out after all."""
+    if offered:
+        told(f"It serves: {', '.join(offered)}\n")
+    while True:
+        model = ask("Model", offered[0] if offered else "")
+        if model:
+            return model
+        if ask is by_default:
+            raise _nameless(url)
+        told(f"an endpoint takes the name of a model, and none is known for {printable(url)}\n")
+        if agreed("Leave the endpoint out? [y/N]", "n", ask):
+            return ""
+
+
+def _nameless(url: str) -> UsageError:
+    return UsageError(f"no model is named for {url}", do="name one that it serves with --model")
 
 
 def _offered(settings: Settings) -> list[str]:
@@ -122,37 +138,8 @@ def _offered(settings: Settings) -> list[str]:
     try:
         return [printable(name) for name in asyncio.run(served(settings))]
     except LeadlineError as error:
-        sys.stderr.write(f"note: {printable(str(error))}\n")
+        told(f"note: {printable(str(error))}\n")
         return []
-
-
-def _hosts(ask: Ask) -> list[str]:
-    aliases = ssh_aliases(load_settings().ssh_config)
-    for number, alias in enumerate(aliases[:_SHOWN], 1):
-        if ask is not by_default:
-            sys.stderr.write(f"  {number}  {printable(alias)}\n")
-    more = f" (and {len(aliases) - _SHOWN} more)" if len(aliases) > _SHOWN else ""
-    where = f"of ~/.ssh/config{more}, numbers, names or all" if aliases else "as [user@]address"
-    while True:
-        try:
-            return picked(ask(f"Hosts to take, {where}, commas between (empty: none)", ""), aliases)
-        except UsageError as error:
-            sys.stderr.write(f"{error}\n")
-
-
-def picked(line: str, aliases: Sequence[str]) -> list[str]:
-    """Return the hosts that a line names by number, alias, address, or `all`."""
-    found: list[str] = []
-    for word in filter(None, (part.strip() for part in line.replace(",", " ").split())):
-        if word == "all":
-            found += aliases
-        elif word.isdecimal() and word not in aliases:
-            if not 0 < int(word) <= len(aliases):
-                raise UsageError(f"there is no host {word}", do=f"numbers go from 1 to {len(aliases)}")
-            found.append(aliases[int(word) - 1])
-        else:
-            found.append(word)
-    return list(dict.fromkeys(found))
 
 
 def _state(flag: Path | None, ask: Ask) -> Path | None:
@@ -164,12 +151,7 @@ def _state(flag: Path | None, ask: Ask) -> Path | None:
 
 def _check(answers: Answers, text: str) -> None:
     """Refuse what would be no settings file, or settings that nothing could start with."""
-    names = [name_of(place) for place in answers.hosts]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise UsageError(
-            f"two hosts would be named {twice}", do="take one of them, and name the other by hand"
-        )
+    check_hosts(answers.hosts)
     model_of(load_settings(**tomllib.loads(text)))
 
 
