@@ -14,7 +14,7 @@ from agent.events import ApprovalGiven, PlanMade
 from agent.surfaces import approving
 from agent.transcript import read_events
 from tests.lab_fixtures import need_sandbox
-from tests.terminal_fixtures import CTRL_C, environment, typing
+from tests.terminal_fixtures import CTRL_C, CTRL_D, environment, typing
 
 
 @pytest.mark.parametrize("ahead", ["y\n", "y\ny\n"])
@@ -42,15 +42,31 @@ def test_a_value_is_edited_and_what_comes_of_it_denied(tmp_path: Path) -> None:
         terminal.expect("Another value than 1 for --pp-async-batch-depth")
         terminal.type("2")
         assert "edited the value: 1 was proposed" in terminal.expect("Apply it?")
-        terminal.type("d")
-        terminal.expect("Reason:")
-        terminal.type("not today")
+        for stray in ("yes please", "x"):
+            terminal.type(stray)
+            terminal.expect(f"'{stray}' is no answer. Deny with it as the reason?")
+            terminal.type("n")
+            terminal.expect("Apply it?")
+        terminal.type("?")
+        terminal.expect("d, deny")
+        terminal.expect("Apply it?")
+        terminal.type("d not today")
         assert terminal.ends() == 0
     assert "\x1b[31m" in terminal.raw and "\x07" in terminal.raw, "a diff in colour, and a bell"
     found = read_events(tmp_path / "threads" / "one" / "transcript.jsonl")
     given = [(one.decision, one.reason) for one in found if isinstance(one, ApprovalGiven)]
     plans = [one.plan["to_value"] for one in found if isinstance(one, PlanMade)]
     assert given == [("denied", "not today")] and plans == ["1", "2"]
+
+
+def test_a_terminal_that_is_closed_decides_nothing(tmp_path: Path) -> None:
+    argv = [sys.executable, str(Path(__file__).with_name("deciding_program.py")), str(tmp_path)]
+    with typing(argv, environment(str(tmp_path))) as terminal:
+        terminal.expect("Apply it?")
+        terminal.type(CTRL_D, enter=False)
+        assert terminal.ends() == 0
+    found = read_events(tmp_path / "threads" / "one" / "transcript.jsonl")
+    assert not any(isinstance(one, ApprovalGiven) for one in found), "it waits on"
 
 
 @pytest.mark.lab

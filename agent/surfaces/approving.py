@@ -8,7 +8,7 @@ import pwd
 import sys
 import termios
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent.approvals import Approval, ApprovalRefused
 from agent.errors import UsageError
@@ -16,6 +16,7 @@ from agent.events import Live
 from agent.roles import at_terminal
 from agent.state import Change
 from agent.surfaces.console import open_console
+from agent.surfaces.decision_words import Answer, take_answer
 from agent.surfaces.targets import is_lab
 from agent.surfaces.typed_line import typed_line
 from agent.surfaces.wrapping import wrapped
@@ -27,16 +28,23 @@ if TYPE_CHECKING:
 
     from agent.session import Session
 
+T = TypeVar("T")
+
 UNATTENDED = "--approve"
 ELSEWHERE = "this was decided elsewhere; going on"
-QUESTION = "Apply it? y(es), n(o), e(dit), d(eny with a reason): "
 VALUE = "Another value than {} for {}, empty to leave the plan as it is: "
-REASON = "Reason: "
 DIFF: Mapping[str, str] = {"+": "green", "-": "red", "@": "cyan"}
 """Colours of the lines of a diff, by their first character."""
 
+SETTLE_S = 0.5
+"""What is typed so shortly after a plan was shown was begun before it was read, and decides nothing."""
+
 POLL_S = 0.5
 """How often a terminal that asks looks whether another process has decided."""
+
+
+class _Closed(Exception):
+    """Report Ctrl-D, or a terminal that went away: nobody decided."""
 
 
 def refuse_unattended(hosts: Sequence[str]) -> None:
@@ -63,12 +71,21 @@ async def decide(session: Session, *, unattended: bool) -> AsyncIterator[Live] |
     print_plan(open_console(sys.stderr), plan_text(plan, change))
     if session.work.settings.chat.bell:
         sys.stderr.write("\x07")
+    try:
+        return await _decided(session, plan, change)
+    except _Closed:
+        sys.stderr.write("\n")
+        return None  # it waits on
+
+
+async def _decided(session: Session, plan: ChangePlan, change: Change) -> AsyncIterator[Live]:
     while True:
-        answer = await unless_decided(session, _word())
+        taken = take_answer(_settled, _answer, _tell, edits=plan.undoes is None)
+        answer = await unless_decided(session, taken)
         if answer is None:
             sys.stderr.write(f"\n{ELSEWHERE}\n")
             return session.ask(None)
-        if answer.lower() not in ("e", "edit"):
+        if answer.word != "edit":
             return _answered(session, decision(change, plan, answer))
         asks = VALUE.format(change.to_value or "none", change.setting)
         value = await unless_decided(session, _answer(printable(asks)))
@@ -86,9 +103,13 @@ def _revised(session: Session, plan: ChangePlan, change: Change, value: str) -> 
     return True
 
 
-async def _word() -> str:
-    answer = await _answer(QUESTION)
-    return (await _answer(REASON)) or "n" if answer.lower() in ("d", "deny") else answer
+async def _settled(question: str) -> str:
+    await asyncio.sleep(SETTLE_S)
+    return await _answer(question)
+
+
+def _tell(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
 
 
 def print_plan(console: Console, text: str) -> None:
@@ -111,8 +132,8 @@ async def _answered(session: Session, approval: Approval) -> AsyncIterator[Live]
         yield event
 
 
-async def unless_decided(session: Session, answer: Coroutine[Any, Any, str]) -> str | None:
-    """Return what is typed; None, with the question taken back, when another process decides first."""
+async def unless_decided(session: Session, answer: Coroutine[Any, Any, T]) -> T | None:
+    """Return what is answered; None, with the question taken back, when another process decides first."""
     typing = asyncio.create_task(answer)
     other = asyncio.create_task(_decided_elsewhere(session))
     try:
@@ -131,15 +152,14 @@ async def _decided_elsewhere(session: Session) -> None:
             return
 
 
-def decision(change: Change, plan: ChangePlan, answer: str) -> Approval:
-    """Return what a person's answer decides: only a plain yes approves, any other words deny and say why."""
-    word = answer.strip().lower()
+def decision(change: Change, plan: ChangePlan, answer: Answer) -> Approval:
+    """Return what a person's answer decides: only a plain yes approves."""
     return Approval(
         change=change.id,
         digest=plan.digest(),
-        decision="approved" if word in ("y", "yes") else "denied",
+        decision="approved" if answer.word == "yes" else "denied",
         by=pwd.getpwuid(os.getuid()).pw_name,
-        reason="" if word in ("y", "yes", "n", "no", "") else answer.strip(),
+        reason=answer.reason,
     )
 
 
@@ -166,8 +186,10 @@ def plan_text(plan: ChangePlan, change: Change) -> str:
 
 
 async def _answer(question: str) -> str:
-    """Return a line typed at the terminal; can be cancelled while it waits."""
+    """Return a line typed at the terminal; can be cancelled while it waits. Raises `_Closed` at the end."""
     # What was typed before the plan was shown decides nothing.
     termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
     line = await typed_line(question)
-    return "the terminal was closed" if line is None else line.strip()
+    if line is None:
+        raise _Closed
+    return line.strip()

@@ -10,6 +10,7 @@ from agent.events import Live
 from agent.roles import at_terminal
 from agent.state import Change
 from agent.surfaces.approving import ELSEWHERE, decision, plan_text, unless_decided
+from agent.surfaces.decision_words import take_answer
 from agent.surfaces.input_line import Lines
 from agent.surfaces.screen import Screen
 from tools.display import printable
@@ -18,7 +19,6 @@ from tools.service_types import ChangePlan
 if TYPE_CHECKING:
     from agent.session import Session
 
-ASK = "Apply it? y(es), n(o), e(dit), d(eny with a reason): "
 VALUE = "New value of {}, empty to leave it out: "
 
 
@@ -43,12 +43,19 @@ class Deciding:
         self._screen.needs_person(f"{change.id}: {change.setting} on {plan.host} waits for you")
         self._screen.plan(plan_text(plan, change))
         while True:
-            word = await unless_decided(session, self._word())
-            if word is None:
+            taken = take_answer(
+                self._line,
+                self._more,
+                self._screen.note,
+                edits=plan.undoes is None,
+                unattended=not self._lines.live,
+            )
+            answer = await unless_decided(session, taken)
+            if answer is None:
                 self._screen.note(ELSEWHERE)
                 return session.ask(None)
-            if word.lower() not in ("e", "edit"):
-                return session.answer(decision(change, plan, word))
+            if answer.word != "edit":
+                return session.answer(decision(change, plan, answer))
             value = await unless_decided(session, self._value(change))
             if value is not None and self._revised(session, plan, change, value):
                 return session.ask(None)
@@ -66,15 +73,18 @@ class Deciding:
     async def _value(self, change: Change) -> str:
         """Return the value that is typed; Ctrl-X Ctrl-E opens it in the person's editor."""
         prompt = VALUE.format(printable(change.setting))
-        return (await self._lines.read(prompt, decision=True, default=change.to_value or "")).strip()
+        return (
+            await self._lines.read(prompt, decision=True, follows=True, default=change.to_value or "")
+        ).strip()
 
-    async def _word(self) -> str:
+    async def _more(self, question: str) -> str:
+        return await self._lines.read(question, decision=True, follows=True)
+
+    async def _line(self, question: str) -> str:
+        """Return an answer; commands in its place are carried out, and it is asked for again."""
         while True:
-            word = (await self._lines.read(ASK, decision=True)).strip()
-            if word.startswith(("/", "!")):
-                if not await self._command(word):
-                    raise Left
-            elif word.lower() in ("d", "deny"):
-                return (await self._lines.read("Reason: ", decision=True)).strip() or "n"
-            elif word:
+            word = (await self._lines.read(question, decision=True)).strip()
+            if not word.startswith(("/", "!")):
                 return word
+            if not await self._command(word):
+                raise Left

@@ -19,16 +19,21 @@ from prompt_toolkit.application import get_app, run_in_terminal
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import DummyHistory, FileHistory
-from prompt_toolkit.input.typeahead import clear_typeahead
 from prompt_toolkit.utils import is_dumb_terminal
 
 from agent.surfaces.bursts import Bursts
 from agent.surfaces.keys import STYLE, Commands, Complete, bindings, editing
 from agent.surfaces.pastes import Pastes
+from agent.surfaces.settling import settled
+from agent.surfaces.wrapping import cut
 from agent.whole_file import private_folder
+from tools.display import printable
 
 REFRESH_S = 0.5
 """How often seconds and bars below the text are drawn anew."""
+
+KEPT = "your unfinished line is kept for after this: "
+"""Stands above a question that came while something was typed."""
 
 NARROW = 60
 """A terminal of fewer columns shows in the status line alone where it works."""
@@ -60,8 +65,13 @@ class Lines(Protocol):
     takes_later: bool
     """Tab sets a message aside until the work has come to its end."""
 
-    async def read(self, prompt: str, *, decision: bool = False, default: str = "") -> str:
-        """Return the next line; a decision starts with ``default`` and is not remembered."""
+    async def read(
+        self, prompt: str, *, decision: bool = False, follows: bool = False, default: str = ""
+    ) -> str:
+        """Return the next line; a decision starts with ``default`` and is not remembered.
+
+        No key of before is taken for a decision, unless it ``follows`` from one that was just made.
+        """
         ...
 
     def keep(self, text: str) -> None:
@@ -173,29 +183,39 @@ class TypedLines:
     def _toolbar(self) -> StyleAndTextTuples:
         return self._status(get_app().output.get_size().columns)
 
-    async def read(self, prompt: str, *, decision: bool = False, default: str = "") -> str:
+    async def read(
+        self, prompt: str, *, decision: bool = False, follows: bool = False, default: str = ""
+    ) -> str:
         """Return the next line; a cancelled read keeps what was typed for the next one."""
         if self.first is not None and not decision:
             first, self.first = self.first, None
             return await first
-        return await self._read(prompt, decision=decision, default=default)
+        return await self._read(prompt, decision=decision, follows=follows, default=default)
 
-    async def _read(self, prompt: str, *, decision: bool = False, default: str = "") -> str:
+    async def _read(
+        self, prompt: str, *, decision: bool = False, follows: bool = False, default: str = ""
+    ) -> str:
         if self._closed:
             raise Closed
         self._take_keys()
         await self.printed()
-        if decision:
-            await self._settle()
+        if decision and not follows:
+            self._draft = await settled(self._messages.input, self._draft, self._pastes.fold)
         session = self._decisions if decision else self._messages
         self._entered = None
         draft, self._draft = (default, self._draft) if decision else (self._draft, "")
+
+        kept = (
+            f"{KEPT}{printable(cut(' '.join(self._draft.split()), NARROW))}\n"
+            if decision and self._draft
+            else ""
+        )
 
         def message() -> StyleAndTextTuples:
             tail = self._tail()
             narrow = get_app().output.get_size().columns < NARROW
             asks = prompt.rpartition("] ")[2] if narrow else prompt
-            return [("", f"{tail}\n" if tail else ""), ("bold", asks)]
+            return [("", f"{tail}\n" if tail else ""), ("class:status", kept), ("bold", asks)]
 
         try:
             # At an error in the loop the library would ask for Enter: for ever, where the terminal is gone.
@@ -272,13 +292,6 @@ class TypedLines:
     def _given_back(self, done: object) -> None:
         self._lent = False
 
-    async def _settle(self) -> None:
-        """Let no key that was meant for a message decide: drop what was typed before the question."""
-        if self._draft:
-            await asyncio.sleep(1.0)
-        clear_typeahead(self._decisions.input)
-        termios.tcflush(self._decisions.input.fileno(), termios.TCIFLUSH)
-
     def keep(self, text: str) -> None:
         """Keep what was typed for the next line."""
         self._draft = text
@@ -327,7 +340,9 @@ class PipedLines:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._lines.put_nowait, line)
 
-    async def read(self, prompt: str, *, decision: bool = False, default: str = "") -> str:
+    async def read(
+        self, prompt: str, *, decision: bool = False, follows: bool = False, default: str = ""
+    ) -> str:
         """Return the next line."""
         line = await self._lines.get()
         if line is None:
