@@ -79,7 +79,12 @@ async def open_hosts(
     for host in hosts.down:
         progress(f"not reached, and left out: {host.what}; {host.do}")
     if options.resume is None:
-        hosts.notes = await notes_on(settings, hosts)
+        try:
+            hosts.notes = await notes_on(settings, hosts)
+        except BaseException:
+            for name in started_here(options, hosts):
+                release(name, settings)
+            raise
     return hosts
 
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from agent.config import Settings
 from agent.errors import HostUnreachable
-from agent.surfaces.targets import is_fresh, open_host, release
+from agent.surfaces.targets import check, is_fresh, open_host, release
 from agent.untrusted import wrapped
 from prompts.render import render
 from tools.contract import Host
@@ -75,7 +75,11 @@ async def open_all(
     *,
     service: bool = False,
 ) -> Opened:
-    """Connect to every host until the stack is left; raise only what is no matter of reaching one."""
+    """Connect to every host until the stack is left; raise only what is no matter of reaching one.
+
+    Then nothing is left of what was started for it; a name that is wrong is told before anything is started.
+    """
+    started: list[str] = []
 
     async def one(name: str) -> Host | Down:
         door = open_host(name, settings, progress, service=service)
@@ -84,12 +88,20 @@ async def open_all(
         except HostUnreachable as error:
             return Down(name, error.what, error.do)
         stack.push_async_exit(door)
+        if is_fresh(name):
+            started.append(host.name)
         return host
 
+    for name in names:
+        check(name, settings)
     try:
         found = await each(names, one)
-    except BaseExceptionGroup as group:
-        raise group.exceptions[0] from group
+    except BaseException as error:
+        for name in started:
+            release(name, settings)
+        if isinstance(error, BaseExceptionGroup):
+            raise error.exceptions[0] from error
+        raise
     opened = Opened()
     for name, host in zip(names, found, strict=True):
         if isinstance(host, Down):

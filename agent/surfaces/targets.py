@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -33,6 +34,10 @@ class HostPlugin(Protocol):
 
     def release(self, name: str, settings: Settings) -> None:
         """Give back a host that `resolve` started."""
+        ...
+
+    def check(self, name: str, settings: Settings) -> None:
+        """Raise for a name that `resolve` would refuse, and start nothing; may be left out."""
         ...
 
     def offered(self, state: Path) -> Iterable[tuple[str, str]]:
@@ -74,14 +79,30 @@ async def resolve(name: str, settings: Settings, progress: Say) -> HostTarget:
     if known is not None:
         return known
     by_plugin = await _plugged(name, settings, progress)
-    if by_plugin is not None:
-        return by_plugin
+    return by_plugin if by_plugin is not None else _parsed(name)
+
+
+def _parsed(name: str) -> HostTarget:
     try:
         return HostTarget.parse(name)
     except ValueError as error:
         scheme, colon, rest = name.partition(":")
         near = nearest(scheme, list(plugins.registered(GROUP))) if colon else ()
         raise UsageError(str(error), do=f"nearest: {near[0]}:{rest}" if near else "") from error
+
+
+def check(name: str, settings: Settings) -> None:
+    """Refuse one host's name that `resolve` would refuse, before anything is started for others."""
+    inventory = Inventory.of(settings)
+    if inventory.target(name) is not None:
+        return
+    place = _place(name, inventory)
+    plugin = _plugin(place)
+    look = getattr(plugin, "check", None)
+    if look is not None:
+        look(place, settings)
+    elif plugin is None:
+        _parsed(name)
 
 
 async def resolve_for_service(name: str, settings: Settings, progress: Say) -> HostTarget:
@@ -97,15 +118,59 @@ async def resolve_for_service(name: str, settings: Settings, progress: Say) -> H
 
 
 async def _plugged(name: str, settings: Settings, progress: Say) -> HostTarget | None:
-    entry = Inventory.of(settings).get(name)
-    place = entry.plugin if entry is not None else name
-    if entry is not None and place is not None and "#" not in place:
-        raise UsageError(f"host {name}: {place} would start a new one each time", do=f"write {place}#ID")
-    plugin = _plugin(place) if place is not None else None
-    if plugin is None or place is None:
+    inventory = Inventory.of(settings)
+    place = _place(name, inventory)
+    plugin = _plugin(place)
+    if plugin is None:
         return None
-    target = await asyncio.to_thread(plugin.resolve, place, settings, progress)
-    return replace(target, name=name) if entry is not None else target
+    target = await _Starting(plugin, place, settings, progress).target()
+    return replace(target, name=name) if inventory.get(name) is not None else target
+
+
+def _place(name: str, inventory: Inventory) -> str:
+    """Return what a plugin, if one does, resolves for a name: an entry of the settings may name it."""
+    entry = inventory.get(name)
+    if entry is None:
+        return name
+    place = entry.plugin or ""
+    if place and "#" not in place:
+        raise UsageError(f"host {name}: {place} would start a new one each time", do=f"write {place}#ID")
+    return place
+
+
+class _Starting:
+    """Let a plugin resolve a name in a thread, and give back what it started once nobody waits for it."""
+
+    def __init__(self, plugin: HostPlugin, place: str, settings: Settings, progress: Say) -> None:
+        self._plugin, self._place, self._settings, self._progress = plugin, place, settings, progress
+        self._lock = threading.Lock()
+        self._found: HostTarget | None = None
+        self._given_up = False
+
+    async def target(self) -> HostTarget:
+        """Return where the host is."""
+        try:
+            return await asyncio.to_thread(self._resolve)
+        except asyncio.CancelledError:  # the thread goes on, and may have ended in this moment
+            with self._lock:
+                self._given_up = True
+                found = self._found
+            if found is not None:
+                self._give_back(found)
+            raise
+
+    def _resolve(self) -> HostTarget:
+        found = self._plugin.resolve(self._place, self._settings, self._progress)
+        with self._lock:
+            self._found = found
+            late = self._given_up
+        if late:
+            self._give_back(found)
+        return found
+
+    def _give_back(self, found: HostTarget) -> None:
+        if is_fresh(self._place):
+            self._plugin.release(found.name, self._settings)
 
 
 def release(name: str, settings: Settings) -> None:
@@ -126,11 +191,15 @@ async def open_host(
     find = resolve_for_service if service else resolve
     target = await find(name, settings, progress)
     audit = audit_of(settings)
-    try:
-        host = AuditedHost(await connect(target, settings), audit)
-    except ConnectError as error:
-        audit.record("login_failed", host=error.host, outcome=error.reason, detail=error.what)
-        raise HostUnreachable(error.told, do=error.do) from error
+    with ExitStack() as unused:
+        if is_fresh(name):
+            unused.callback(release, target.name, settings)
+        try:
+            host = AuditedHost(await connect(target, settings), audit)
+        except ConnectError as error:
+            audit.record("login_failed", host=error.host, outcome=error.reason, detail=error.what)
+            raise HostUnreachable(error.told, do=error.do) from error
+        unused.pop_all()
     try:
         yield host
     finally:

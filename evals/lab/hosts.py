@@ -157,17 +157,29 @@ def down(lab_id: str, settings: Settings) -> None:
 
 def resolve(name: str, settings: Settings, progress: Progress = lambda text: None) -> HostTarget:
     """Return the host for ``lab:NAME`` (a fresh lab) or ``lab:NAME#ID`` (one that runs)."""
+    known = _known(name, settings)
+    return (known if isinstance(known, Lab) else up(known, settings, progress=progress)).target()
+
+
+def check(name: str, settings: Settings) -> None:
+    """Raise for a name that `resolve` would refuse, and start nothing."""
+    _known(name, settings)
+
+
+def _known(name: str, settings: Settings) -> Lab | Scenario:
+    from evals.lab.scenario import load
+
     scenario, _, lab_id = name.removeprefix("lab:").partition("#")
     if not scenario:
         raise UsageError(
             f"{name!r} names no scenario", do="write lab:NAME; leadline lab list shows the names"
         )
     if not lab_id:
-        return up(scenario, settings, progress=progress).target()
+        return load(scenario)
     lab = find(lab_id, settings)
     if not lab.alive:
         raise LabGone(f"lab {lab_id} is gone", do=f"start a fresh one: leadline lab up {lab.scenario}")
-    return lab.target()
+    return lab
 
 
 def release(name: str, settings: Settings) -> None:
