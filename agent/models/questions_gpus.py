@@ -14,10 +14,11 @@ IDLE_PERCENT: Final = 5
 
 def gpus(query: Query, looks: Sequence[Look]) -> Answer:
     """Count GPUs, and those that do nothing at the moment of the look."""
-    answer = Answer(["HOST", "GPUS", "IDLE", "BUSY", "POWER W", "LIMIT W", "GIB EACH", "HOTTEST C"])
+    answer = Answer(["HOST", "GPUS", "IDLE", "BUSY", "W EACH", "LIMIT W EACH", "GIB EACH", "HOTTEST C"])
     wants = {"idle": "busy", "busy": "idle"}.get(query.wants, "") if query.denied else query.wants
     total = idle = busy = 0
     where: dict[str, dict[str, int]] = {"idle": {}, "busy": {}}
+    drawn: dict[str, float] = {}
     for look in looks:
         if look.error:
             continue
@@ -27,6 +28,7 @@ def gpus(query: Query, looks: Sequence[Look]) -> Answer:
         total, idle = total + len(cards), idle + len(still)
         busy += len(used) - len(still)
         where["idle"][look.host], where["busy"][look.host] = len(still), len(used) - len(still)
+        drawn |= {look.host: sum(watts)} if (watts := _values(cards, "power_w")) else {}
         answer.row(look.host, _kinds(cards), str(len(still)), str(len(used) - len(still)), *_measures(cards))
         if len(used) < len(cards):
             answer.unknown.append(f"{look.host} ({len(cards) - len(used)} GPUs tell no load)")
@@ -49,6 +51,10 @@ def gpus(query: Query, looks: Sequence[Look]) -> Answer:
         place = answer.head.index(name) - 1
         groups = folded([(host, (cells[place],)) for host, cells in answer.cells if len(cells) > place])
         answer.said.append(f"{name}: {'; '.join(f'{value} on {hosts}' for hosts, value in groups)}.")
+    if "W EACH" in query.names and drawn:
+        answer.said.append(
+            f"In all: {'; '.join(f'{watts:.0f} W on {host}' for host, watts in drawn.items())}."
+        )
     answer.known = total > 0
     return answer
 
@@ -59,16 +65,30 @@ def _kinds(cards: Sequence[View]) -> str:
 
 
 def _measures(cards: Sequence[View]) -> tuple[str, ...]:
-    """Return power in all, the limits, the memory of each, and the highest temperature."""
-    power = sum(float(row.get("power_w") or 0) for row in cards)
-    each = [
-        ", ".join(dict.fromkeys(f"{float(row[key]) / part:.0f}" for row in cards if _number(row.get(key))))
+    """Return what each card draws and may draw, its memory, and the highest temperature."""
+    limits, memory = (
+        ", ".join(dict.fromkeys(f"{value / part:.0f}" for value in _values(cards, key)))
         for key, part in (("power_limit_w", 1), ("memory_mib", 1024))
-    ]
-    hottest = max(
-        (float(row["temperature_c"]) for row in cards if _number(row.get("temperature_c"))), default=None
     )
-    return f"{power:.0f}", *(one or "-" for one in each), "-" if hottest is None else f"{hottest:.0f}"
+    return (
+        _range(_values(cards, "power_w")),
+        limits or "-",
+        memory or "-",
+        _range(_values(cards, "temperature_c")[-1:]),
+    )
+
+
+def _values(cards: Sequence[View], key: str) -> list[float]:
+    """Return what the cards tell of themselves, rising; a limit or a size in the order of the cards."""
+    found = [float(row[key]) for row in cards if _number(row.get(key))]
+    return sorted(found) if key in ("power_w", "temperature_c") else found
+
+
+def _range(rising: Sequence[float]) -> str:
+    if not rising:
+        return "-"
+    low, high = f"{rising[0]:.0f}", f"{rising[-1]:.0f}"
+    return low if low == high else f"{low} to {high}"
 
 
 def _number(value: object) -> bool:

@@ -24,8 +24,8 @@ from prompts.questions import known
 
 Reader = Callable[[str, str, Query, Sequence[str], datetime, Seen], Query | None]
 _MEASURES: Final = (
-    ("POWER W", "power|draws?|watts?"),
-    ("LIMIT W", "limits?|cap"),
+    ("W EACH", "power|draws?|watts?"),
+    ("LIMIT W EACH", "limits?|cap"),
     ("GIB EACH", "memory|vram"),
     ("HOTTEST C", "temps?|temperatures?|hot"),
 )
