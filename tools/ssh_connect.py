@@ -133,7 +133,7 @@ def _arguments(target: HostTarget, settings: HostSettings) -> dict[str, Any]:
         "config": [str(config)] if config is not None and config.is_file() else None,
         "agent_forwarding": False,
         "connect_timeout": None,
-        "login_timeout": LOGIN_S,
+        "login_timeout": 0,  # ours ends it, and says why; of two that end at once either may be first
         "keepalive_interval": KEEPALIVE_S,
         "keepalive_count_max": KEEPALIVE_MISSES,
     }
