@@ -46,7 +46,7 @@ from agent.state import Change, Conclusion, HypothesisStatus, LevelComparison, T
 from agent.surfaces.bars import before_after, sweep
 from agent.surfaces.console import open_console
 from agent.surfaces.progress import bar, share_of
-from agent.surfaces.wrapping import cut, wrapped
+from agent.surfaces.wrapping import Flow, cut, wrapped
 from tools.display import printable
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ class Terminal:
         """Render on a console; with ``shows`` each result is told with the command that opens it."""
         self._console = console
         self._shows = shows
+        self._flow = Flow()
         self._mid_line = False
         self._stated: set[str] = set()
         self._progress: tuple[str, float] = ("", 0.0)
@@ -125,13 +126,18 @@ class Terminal:
                 self._line(self._short(text) if isinstance(event, ToolStarted) else text, style)
 
     def _stream(self, text: str) -> None:
-        self._console.print(printable(text), end="", markup=False)
-        self._mid_line = not text.endswith("\n")
+        text = printable(text)
+        if self._console.is_terminal:
+            text = self._flow.feed(text, self._console.width)
+            self._mid_line = self._flow.mid_line
+        else:
+            self._mid_line = not text.endswith("\n")
+        self._console.print(text, end="", markup=False)
 
     def end_line(self) -> None:
         """Begin a new line where one is unfinished."""
         if self._mid_line:
-            self._console.print()
+            self._console.print(self._flow.end(self._console.width), markup=False)
             self._mid_line = False
 
     def _line(self, text: str, style: str = "") -> None:
@@ -140,7 +146,7 @@ class Terminal:
             return
         text = printable(text)
         if self._console.is_terminal:
-            text = wrapped(text, self._console.width)
+            text = wrapped(text, self._console.width, quotes=False)
         self._console.print(text, style=style or None, markup=False)
 
     def _short(self, text: str) -> str:
