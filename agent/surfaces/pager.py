@@ -8,14 +8,25 @@ import signal
 import subprocess
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from itertools import islice
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.document import Document
+from prompt_toolkit.filters import has_focus
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import HSplit, Layout, Window
 from prompt_toolkit.layout.controls import FormattedTextControl
 from prompt_toolkit.widgets import SearchToolbar, TextArea
+
+from agent.surfaces.wrapping import wrapped
+
+LEAVES = "q leaves, space pages, / searches"
+LOST = "q leaves first: what is typed here goes nowhere"
+
+_BAR = 1
+"""Columns of the bar that shows the place."""
 
 Lend = Callable[[], AbstractContextManager[None]]
 
@@ -45,19 +56,38 @@ async def page(text: str, command: str, lend: Lend, *, at_end: bool = False) -> 
 def _argv(command: str, *, at_end: bool) -> list[str]:
     argv = shlex.split(command)
     is_less = bool(argv) and argv[0].rpartition("/")[2] == "less"
-    return [*argv, "+G"] if at_end and is_less else argv
+    if not is_less:
+        return argv
+    return [*argv, f"-Ps{LEAVES}?e (END).", *(["+G"] if at_end else [])]
 
 
 def _built_in(text: str, *, at_end: bool) -> Application[None]:
     search = SearchToolbar()
     area = TextArea(text, read_only=True, wrap_lines=True, scrollbar=True, search_field=search)
     area.buffer.set_document(Document(text, text.rfind("\n") + 1 if at_end else 0), bypass_readonly=True)
+    fitted = 0
+
+    def fit(app: Application[None]) -> None:
+        """Break the text anew, between words, when the screen has another width."""
+        nonlocal fitted
+        columns = app.output.get_size().columns
+        if columns != fitted:
+            fitted = columns
+            area.buffer.set_document(_fitted(text, columns - _BAR, area.document), bypass_readonly=True)
+
     keys = KeyBindings()
+    stray = False
 
     def told() -> StyleAndTextTuples:
         document = area.document
         place = f"line {document.cursor_position_row + 1} of {document.line_count}"
-        return [("reverse", f" {place} · q leaves, space pages, / searches ")]
+        return [("reverse", f" {place} · {LOST if stray else LEAVES} ")]
+
+    @keys.add(Keys.Any, filter=has_focus(area))
+    @keys.add("enter", filter=has_focus(area))
+    def _(event: KeyPressEvent) -> None:
+        nonlocal stray
+        stray = True
 
     @keys.add("q")
     @keys.add("c-c")
@@ -84,7 +114,18 @@ def _built_in(text: str, *, at_end: bool) -> Application[None]:
         area.buffer.cursor_position = len(area.text)
 
     body = HSplit([area, search, Window(FormattedTextControl(told), height=1)])
-    return Application(Layout(body, focused_element=area), key_bindings=keys, full_screen=True)
+    layout = Layout(body, focused_element=area)
+    return Application(layout, key_bindings=keys, full_screen=True, before_render=fit)
+
+
+def _fitted(text: str, columns: int, shown: Document) -> Document:
+    """Return the text in lines of so many columns, at the place of what is shown; words alone tell places."""
+    before = len("".join(shown.text_before_cursor.split()))
+    broken = wrapped(text, columns, quotes=False)
+    if before == 0 or shown.on_last_line:
+        return Document(broken, broken.rfind("\n") + 1 if before else 0)
+    place = next(islice((at for at, one in enumerate(broken) if not one.isspace()), before, None), 0)
+    return Document(broken, broken.rfind("\n", 0, place) + 1)
 
 
 def _rows(area: TextArea) -> int:
