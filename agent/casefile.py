@@ -33,6 +33,7 @@ from agent.state import (
     OpinionClaim,
     SettingClaim,
 )
+from agent.threads import begun_at
 from tools.artifacts import ArtifactStore
 from tools.display import visible_json
 
@@ -62,7 +63,7 @@ def build(events: Sequence[Event], store: ArtifactStore) -> CaseFile:
         symptom=started.symptom,
         hosts=started.hosts,
         mode=started.mode,
-        started_at=started.at,
+        started_at=begun_at(events),
         last_at=events[-1].at,
         outcome=ended.outcome if ended else None,
         summary=ended.summary if ended else "",

@@ -344,6 +344,8 @@ class Session:
             self.cancel()
             await asyncio.wait({self._run})
         self._work.transcript.close()
+        if self._work.lasting:
+            threads.note_left(self.folder)
         os.close(self._lock)
 
     def _say(self, text: str) -> bool:

@@ -7,19 +7,23 @@ import os
 import re
 import secrets
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from agent.config import Settings
 from agent.errors import TranscriptError, UsageError
-from agent.events import Ended, Started
+from agent.events import Ended, Event, Forked, Started
 from agent.state import Mode, Outcome
 from agent.transcript import peek_events
 from agent.whole_file import private_folder
 
 _ID = re.compile(r"[a-z0-9][a-z0-9-]{2,63}")
 _BEGUN = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+_LEFT = "left-at"
+"""File of a thread that says when it was last let go of."""
+
 _NAMED = 5
 """How many of those that an ambiguous beginning fits are named."""
 
@@ -117,6 +121,26 @@ def lock(folder: Path) -> int:
     return descriptor
 
 
+def note_left(folder: Path) -> None:
+    """Keep when a process let go of a thread: it may have waited long after the last event."""
+    with suppress(OSError):  # the folder may be gone
+        (folder / _LEFT).write_text(datetime.now(UTC).isoformat())
+
+
+def _left_at(folder: Path) -> datetime | None:
+    try:
+        at = datetime.fromisoformat((folder / _LEFT).read_text())
+    except (OSError, ValueError):
+        return None
+    return at if at.tzinfo is not None else None
+
+
+def begun_at(events: Sequence[Event]) -> datetime:
+    """Return when a thread began: a fork, which holds the events of another one, when it was forked."""
+    forks = [event.at for event in events if isinstance(event, Forked)]
+    return forks[-1] if forks else events[0].at
+
+
 def is_at_work(folder: Path) -> bool:
     """Tell whether a process holds a thread, without getting into its way; False where that is not told."""
     try:
@@ -172,12 +196,12 @@ def _summary(path: Path) -> ThreadSummary | None:
     ends = [event.outcome for event in events if isinstance(event, Ended)]
     return ThreadSummary(
         thread=path.parent.name,
-        started_at=first.at,
+        started_at=begun_at(events),
         symptom=first.symptom,
         hosts=first.hosts,
         mode=first.mode,
         turns=max(event.turn for event in events),
         outcome=ends[-1] if ends else None,
-        last_at=events[-1].at,
+        last_at=max(events[-1].at, _left_at(path.parent) or events[-1].at),
         folder=path.parent,
     )

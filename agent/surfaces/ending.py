@@ -75,8 +75,13 @@ def _changes(session: Session) -> list[Change]:
 
 
 def answer_of(session: Session, ended: Ended, files: list[str], width: int | None = None) -> str:
-    """Return the answer of a session that has ended, as a person reads it at a terminal of a width."""
+    """Return the answer of a session that has ended, as a person reads it at a terminal of a width.
+
+    Where none of its ``files`` was written now, those stand that lie in its folder since it ended.
+    """
+    from agent.surfaces.records import case_files
     from agent.surfaces.terminal import answer
 
     plain = Conclusion(outcome=ended.outcome, summary=ended.summary, claims=[])
+    files = files or case_files(session.folder)
     return answer(conclusion_of(session) or plain, files, _changes(session), width)

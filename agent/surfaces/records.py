@@ -24,7 +24,8 @@ def show_session(session: str, *, as_json: bool) -> None:
     """Print the case file of one investigation."""
     from agent.casefile import to_json, to_markdown
 
-    case = _case(threads.find(load_settings(), session))
+    settings = load_settings()
+    case = _case(threads.find(settings, threads.named(settings, session)))
     sys.stdout.write((to_json(case) if as_json else to_markdown(case)) + "\n")
 
 
@@ -42,6 +43,12 @@ def write_case(folder: Path, out: Path) -> list[str]:
         shutil.copyfile(folder / "transcript.jsonl", out / "transcript.jsonl")
         shutil.copytree(folder / "artifacts", out / "artifacts", dirs_exist_ok=True)
     return [str(path) for path in [*paths, out / "transcript.jsonl"]]
+
+
+def case_files(folder: Path) -> list[str]:
+    """Return the files of a case that lie in a session's folder."""
+    paths = [folder / name for name in ("case.md", "case.json", "case.html")]
+    return [str(path) for path in paths if path.is_file()]
 
 
 def case_text(folder: Path, form: str, events: Sequence[Event] | None = None) -> str:
@@ -91,14 +98,14 @@ def list_cases(*, as_json: bool) -> None:
             outcome = one.outcome or "unfinished"
             sys.stdout.write(printable(f"{one.thread}  {outcome:<18} {one.symptom}") + f"\n    {page}\n")
     if not found and not as_json:
-        sys.stdout.write("No case files yet. Start an investigation: leadline ask HOST SYMPTOM\n")
+        write_fitted("No case files yet. Start an investigation: leadline ask HOST SYMPTOM\n")
 
 
 def open_case(session: str, *, browser: bool) -> None:
     """Write the page of an investigation as its transcript stands, print its path, and open it if asked."""
     settings = load_settings()
-    folder = threads.find(settings, session)
-    page = _page_of(settings, session)
+    folder = threads.find(settings, threads.named(settings, session))
+    page = _page_of(settings, folder.name)
     page.write_text(_page(folder, _case(folder)), encoding="utf-8")
     sys.stdout.write(f"{page}\n")
     if browser:
@@ -131,7 +138,7 @@ def list_playbooks(*, as_json: bool) -> None:
         if as_json:
             sys.stdout.write(json.dumps({"name": book.name, "description": book.description}) + "\n")
         else:
-            sys.stdout.write(f"{book.name}: {book.description}\n")
+            write_fitted(f"{book.name}: {book.description}\n")
 
 
 def show_playbook(name: str) -> None:
