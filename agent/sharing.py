@@ -45,11 +45,18 @@ def judged(command: str, settings: PolicySettings) -> Decision:
         raise ToolError(SWITCHED_OFF)
     decision = judge(command, policy_in_force(settings))
     if decision.verdict == "refuse":
-        why = decision.reason.replace("needs a person: ", "")  # a person it is
-        raise ToolError(f"refused, also by hand: {why}; use a shell of your own for it")
+        raise ToolError(f"refused, also by hand: {_why(decision.reason)}; use a shell of your own for it")
     if not decision.rendered:  # only what was understood whole is run, by whomever it was typed
         raise ToolError(f"not run, it is not understood as one command or pipeline: {decision.reason}")
     return decision
+
+
+def _why(reason: str) -> str:
+    """Return why a command is refused; of one that only stands on no list, what it is refused for."""
+    name, found, _ = reason.partition(": needs a person: ")
+    if not found:
+        return reason
+    return f"{name} would change the host, run another program, leave the host or show a secret"
 
 
 async def run_by_hand(ctx: ToolContext, host: str, command: str, decision: Decision, thread: str) -> Ran:

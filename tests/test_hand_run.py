@@ -105,7 +105,8 @@ def test_a_line_names_host_and_command(line: str, hosts: list[str], found: tuple
     ("line", "hosts", "why"),
     [
         ("!uname", ["a", "b"], "there are 2 hosts; name one: !a: ..., !b: ..."),
-        ("!c: uname", ["a", "b"], "no host c; there are: a, b"),
+        ("!c: uname", ["a", "b"], "c is no host of this chat; there are: a, b"),
+        ("!gpu9: ls", ["a"], "gpu9 is no host of this chat; there are: a"),
         ("!", ["a"], "no command"),
         ("!x", [], "there are 0 hosts"),
     ],
@@ -164,7 +165,8 @@ async def test_what_may_write_asks_the_person_and_is_audited(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("!rm -rf /", "refused, also by hand: rm: it is not on the list"),
+        ("!rm -rf /", "refused, also by hand: rm would change the host"),
+        ("!touch /tmp/x", "touch would change the host, run another program, leave the host or show"),
         ("!cat /etc/shadow", "refused"),
         ("!echo $(reboot)", "not"),
         ("!" + "x" * 4001, "a command has 1 to 4000 characters"),

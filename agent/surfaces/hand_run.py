@@ -146,9 +146,10 @@ def place(line: str, hosts: Collection[str]) -> tuple[str, str]:
     """Return the host and the command of a line; raise `UsageError` where it is not clear which host."""
     text = line.removeprefix(MARK).strip()
     found = _HOST.fullmatch(text)
-    if found is not None and (found[1] in hosts or len(hosts) != 1):
+    if found is not None:
         if found[1] not in hosts:
-            raise UsageError(f"no host {found[1]}", do=f"there are: {', '.join(hosts) or 'none'}")
+            there = ", ".join(hosts) or "none"
+            raise UsageError(f"{found[1]} is no host of this chat", do=f"there are: {there}")
         return found[1], found[2].strip()
     if len(hosts) != 1:
         raise UsageError(
