@@ -29,8 +29,15 @@ def revise(work: Investigation, change: str, digest: str, value: str | None, by:
         raise ApprovalRefused(f"{change} sets that value already; the plan stands as it is")
     if value is not None and _unfit(value):
         raise ApprovalRefused("a value is one line of characters that a terminal shows", do="edit it again")
-    told = f"{by} edited the value: {_said(before.to_value)} was proposed, and the effect predicted for it"
-    edited = before.model_copy(update={"to_value": value, "cautions": [*before.cautions, told]})
+    moves = (event.change for event in work.transcript.events if isinstance(event, ChangeMoved))
+    first = next(one for one in moves if one.id == change)
+    cautions = list(first.cautions)
+    if value != first.to_value:
+        cautions.append(
+            f"{by} edited the value: {_said(first.to_value)} was proposed by the model, and the effect "
+            f"predicted for that; {by} made it {_said(value)}"
+        )
+    edited = before.model_copy(update={"to_value": value, "cautions": cautions})
     moved = ChangeMoved(turn=work.history.last_turn, change=edited)
     void(work, trial, f"{by} edited it: another value has a plan of its own", [moved])
 
@@ -41,4 +48,4 @@ def _unfit(value: str) -> bool:
 
 
 def _said(value: str | None) -> str:
-    return "to leave it out" if value is None else value
+    return "leaving it out" if value is None else value

@@ -69,6 +69,22 @@ async def test_only_the_plan_that_waits_is_edited(tmp_path: Path) -> None:
     await session.close()
 
 
+async def test_a_second_edit_says_what_the_model_proposed(tmp_path: Path) -> None:
+    session, _ = await waits(tmp_path)
+    told = []
+    for value in ("2", "3", "1"):
+        session.revise("C1", decision(session).digest, value, "ada")
+        async for _ in session.ask():
+            pass
+        edits = [one for one in session.change("C1").cautions if "edited the value" in one]
+        told.append([one.rpartition(": ")[2] for one in edits])
+    assert told == [
+        [f"1 was proposed by the model, and the effect predicted for that; ada made it {value}"]
+        for value in ("2", "3")
+    ] + [[]]
+    await session.close()
+
+
 async def test_an_edit_survives_a_death_before_the_new_plan(tmp_path: Path) -> None:
     session, service = await waits(tmp_path)
     session.revise("C1", decision(session).digest, "2", "ada")
