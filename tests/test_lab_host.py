@@ -215,6 +215,7 @@ def test_two_labs_share_an_inner_port_and_down_leaves_nothing(lab: Lab, settings
         assert not second.folder.exists()
         with pytest.raises(LabGone, match="leadline lab list"):
             hosts.find(second.id, settings)
+        hosts.release(second.name, settings)  # it is given back already
 
 
 def test_a_lab_survives_its_killed_caller(settings: Settings, tmp_path: Path) -> None:

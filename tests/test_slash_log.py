@@ -53,7 +53,7 @@ async def test_log_tells_what_really_ran(session: Session, tmp_path: Path) -> No
         pass
     reply = slash.answer(at, "/log")
     found = reply.text.splitlines()
-    assert reply.newest_last and len(found) == 3 and all("  here  exit 0 in 0." in row for row in found)
+    assert reply.newest_last and len(found) == 3 and all(" UTC  here  exit 0 in 0." in row for row in found)
     assert sorted(row.split("  ")[3] for row in found) == ["echo one", "echo three", "echo two"]
     assert rows(at, "/log 2") == ["... 1 before; /log shows all", *found[1:]]
     assert rows(at, "/log 99") == rows(at, "/log here 3") == rows(at, "/log 3 here") == found

@@ -57,6 +57,13 @@ async def test_a_thread_at_work_inherits_the_host_and_gives_it_back(
     assert give_back(folder, settings) == {} and released == [LAB], "not twice"
 
 
+async def test_a_host_that_somebody_ended_meanwhile_is_given_back(tmp_path: Path) -> None:
+    one = begin(tmp_path, "one")
+    (one.folder / OWNED).write_text("lab:tiny#abc123")
+    await run(one)
+    assert give_back(one.folder, make_settings(tmp_path)) == {"lab:tiny#abc123": ""}
+
+
 async def test_what_was_said_and_not_heard_is_left_to_do(tmp_path: Path) -> None:
     one = begin(tmp_path, "one")
     async for _ in one.ask(None):

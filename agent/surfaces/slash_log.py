@@ -75,7 +75,7 @@ def _ran(record: AuditRecord, end: AuditRecord | None) -> str:
         how += f" in {end.duration_s:.1f} s" if end.duration_s is not None else ""
     what = " ".join((record.command or record.detail).split())
     why = " ".join(record.what.split()).removesuffix(f": {what}")  # by hand, it says the command again
-    return f"{record.at:%H:%M:%S}  {record.host}  {how}  {what}{f'  [{why}]' if why else ''}"
+    return f"{record.at:%H:%M:%S} UTC  {record.host}  {how}  {what}{f'  [{why}]' if why else ''}"
 
 
 def _some_hosts(desk: Desk) -> Iterable[Candidate]:

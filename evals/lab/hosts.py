@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -183,10 +184,11 @@ def _known(name: str, settings: Settings) -> Lab | Scenario:
 
 
 def release(name: str, settings: Settings) -> None:
-    """End the lab of a resolved host's name."""
+    """End the lab of a resolved host's name; one that somebody has ended already is given back."""
     ident = lab_id(name)
     if ident is not None:
-        down(ident, settings)
+        with contextlib.suppress(LabGone):
+            down(ident, settings)
 
 
 def lab_id(name: str) -> str | None:
