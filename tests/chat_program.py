@@ -89,6 +89,7 @@ class Stage:
 
     def __init__(self, root: Path, story: str, host: str) -> None:
         self.model = SpeakingModel(STORIES[story])
+        self.begun = 0
         root.mkdir(exist_ok=True)
         self.hosts = {host: AuditedHost(LocalHost(host), Audit(root / "audit", AuditSettings(), plain))}
         service = FakeService(FileHost(root / "host.json"))
@@ -101,7 +102,9 @@ class Stage:
         return self.hosts
 
     def start(self, options: OpenOptions, settings: Settings, hosts: Any, symptom: str) -> Session:
-        return Session.start(settings, self.model, hosts, symptom, options.mode, thread="one", **self.more)
+        self.begun += 1
+        thread = ("one", "two")[self.begun - 1]
+        return Session.start(settings, self.model, hosts, symptom, options.mode, thread=thread, **self.more)
 
     def resume(self, thread: str, settings: Settings, hosts: Any) -> Session:
         return Session.resume(settings, thread, self.model, hosts, **self.more)

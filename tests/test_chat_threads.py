@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from agent.events import Ended, Forked, UserMessage
+from agent.events import Ended, Forked, Started, UserMessage
 from agent.surfaces import clipboard
 from agent.transcript import check_order, read_events
 from tests.chat_program import WORDS
-from tests.terminal_fixtures import CTRL_D, Terminal, environment, typing
+from tests.terminal_fixtures import CTRL_C, CTRL_D, Terminal, environment, typing
 
 HERE = Path(__file__).parent
 SYMPTOM = "slow: 24 tok/s"
@@ -42,7 +42,8 @@ def test_a_thread_is_forked_and_the_old_one_gone_back_to(chat: Terminal, tmp_pat
     chat.type("/fork 2")
     chat.expect("goes on from turn 2; one stays as it is.")
     chat.expect(f"on here: {SYMPTOM}")
-    chat.expect("how to go on>")
+    chat.expect("it is unfinished: Enter goes on, or say how")
+    chat.expect("Enter goes on, or say how>")
     chat.type("look once more")
     chat.expect("diagnosed: Graphs are off.")
     chat.expect("ask on>")
@@ -71,7 +72,7 @@ def test_a_thread_is_forked_and_the_old_one_gone_back_to(chat: Terminal, tmp_pat
 def test_a_kept_change_is_taken_back_through_an_approval(chat: Terminal, tmp_path: Path) -> None:
     chat.expect("Apply it?")
     chat.type("/undo")
-    chat.expect("when nothing is under way")
+    chat.expect("when nothing is under way: decide on the change first")
     chat.expect("Apply it?")
     chat.type("y")
     chat.expect("C1 kept: improved at 1")
@@ -83,6 +84,9 @@ def test_a_kept_change_is_taken_back_through_an_approval(chat: Terminal, tmp_pat
     chat.type("/undo")
     chat.expect("to be taken back: C1, --disable-cuda-graph on engine.service")
     chat.expect("Predicted:")
+    chat.expect("Apply it? y(es), n(o), d(eny with a reason)")
+    chat.type("e")
+    chat.expect("it takes no other value")
     chat.expect("Apply it?")
     chat.type("y")
     chat.expect("C1 of one was taken back")
@@ -95,6 +99,73 @@ def test_a_kept_change_is_taken_back_through_an_approval(chat: Terminal, tmp_pat
     assert chat.ends() == 0
     (undo,) = (tmp_path / "threads").glob("undo-*/transcript.jsonl")
     assert [event.outcome for event in read_events(undo) if isinstance(event, Ended)] == ["fixed"]
+
+
+@pytest.mark.parametrize("chat", ["slow"], indirect=True)
+def test_work_that_is_held_is_ended_for_a_fork(chat: Terminal, tmp_path: Path) -> None:
+    chat.expect("I look for long.")
+    chat.expect("working>")
+    chat.type("/fork")
+    chat.expect("there are 0 to 2")
+    chat.expect("  1  hypothesis")
+    chat.type("/fork 1")
+    chat.expect("press Ctrl-C, which holds the model, and type it then")
+    chat.type(CTRL_C, enter=False)
+    chat.expect("held>")
+    chat.type("/undo")
+    chat.expect("press Enter to go on, and type it after the answer")
+    chat.type("/fork 1")
+    chat.expect("goes on from turn 1; one stays as it is.")
+    chat.expect("Enter goes on, or say how>")
+    chat.type("/resume one")
+    chat.expect("it is unfinished: Enter goes on")
+    chat.expect("Enter goes on, or say how>")
+    chat.type("/quit")
+    assert chat.ends() == 0
+    assert len(list((tmp_path / "threads").iterdir())) == 2
+
+
+@pytest.mark.parametrize("chat", ["apply"], indirect=True)
+def test_a_thread_whose_change_waits_says_so_when_it_is_taken_up(chat: Terminal, tmp_path: Path) -> None:
+    chat.expect("Apply it?")
+    chat.type(CTRL_C, enter=False)
+    chat.expect("left unfinished")
+    assert chat.ends() == 0
+    with typing(program(tmp_path, "apply"), environment(str(tmp_path))) as again:
+        again.expect("what is wrong>")
+        again.type("/resume one")
+        again.expect("C1 waits for your decision: Enter shows it, words void it")
+        again.expect("Enter goes on, or say how>")
+        again.type("")
+        again.expect("C1: --disable-cuda-graph")
+        again.expect("Apply it?")
+        again.type("n")
+        again.expect("C1 denied by")
+        again.expect("Apply it?")
+        again.type(CTRL_C, enter=False)
+        assert again.ends() == 0
+
+
+@pytest.mark.parametrize("chat", ["deaf"], indirect=True)
+def test_another_investigation_begins_on_the_same_hosts(chat: Terminal, tmp_path: Path) -> None:
+    chat.expect("ask on>")
+    chat.type("try another flag")
+    chat.expect("/new begins another investigation")
+    chat.expect("ask on>")
+    chat.type("/new")
+    chat.expect("one stays as it is; your next message begins one on here")
+    chat.expect("[here · read-only] what is wrong>")
+    chat.type("/new")
+    chat.expect("nothing was investigated yet")
+    chat.type("slower than before: 12 tok/s")
+    chat.expect("diagnosed: Graphs are off.")
+    chat.expect("ask on>")
+    chat.type(CTRL_D, enter=False)
+    chat.expect("ask on with: leadline chat here --resume two")
+    assert chat.ends() == 0
+    begun = {path.parent.name: read_events(path)[0] for path in (tmp_path / "threads").glob("*/*.jsonl")}
+    symptoms = {name: event.symptom for name, event in begun.items() if isinstance(event, Started)}
+    assert symptoms == {"one": SYMPTOM, "two": "slower than before: 12 tok/s"}
 
 
 @pytest.mark.parametrize("chat", ["quick"], indirect=True)
@@ -161,7 +232,7 @@ def test_what_was_kept_for_after_the_answer_is_not_the_answer_to_an_error(
     chat.type("who reads the flag?\t", enter=False)
     chat.expect("kept for after the answer: who reads the flag?")
     chat.expect("no connection; start it")
-    chat.expect("how to go on>")
+    chat.expect("Enter goes on, or say how>")
     chat.type("")
     chat.expect("diagnosed: Graphs are off.")
     chat.expect("> who reads the flag?")

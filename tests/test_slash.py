@@ -50,6 +50,15 @@ def test_help_lists_every_command_and_one_when_asked(tmp_path: Path) -> None:
         assert f"\n{name}" in f"\n{shown}" or name == "/help", name
     assert slash.answer(desk(None, tmp_path), "/help fork").text.startswith("/fork N")
     assert "no command /nope" in slash.answer(desk(None, tmp_path), "/help nope").text
+    assert "/log [HOST] [N]  every command" in shown
+    assert "\ny, n, e, d " in shown and "\nH 1?3+2- " in shown
+
+
+def test_a_mistyped_command_names_the_nearest(tmp_path: Path) -> None:
+    assert slash.answer(desk(None, tmp_path), "/hypothesis").text.startswith(
+        "no command /hypothesis; nearest: /hypotheses"
+    )
+    assert slash.answer(desk(None, tmp_path), "/mode aply").text == "no mode aply; nearest: apply"
 
 
 def test_every_command_has_help(tmp_path: Path) -> None:
@@ -118,6 +127,8 @@ async def test_copy_gives_the_last_answer_or_an_output(session: Session) -> None
     assert then("/copy t1.1").text == "--disable-cuda-graph\n--pp-size\n8\n"
     assert '"flags"' in then("/copy 1").text
     assert "t99 is not a call" in text(session, "/copy t99")
+    head, first, *_ = text(session, "/show").splitlines()
+    assert head.startswith("which one? /show t1") and first.startswith("  t1  ")
 
 
 async def test_save_and_export_write_the_case(
@@ -157,7 +168,8 @@ async def test_fork_begins_where_the_other_stood(session: Session, tmp_path: Pat
 @pytest.mark.parametrize("turn", ["6", "99"])
 async def test_fork_refuses_a_turn_that_is_not_there(session: Session, turn: str) -> None:
     assert text(session, f"/fork {turn}") == f"no turn {turn}; there are 0 to 5"
-    assert "there are 0 to 5" in text(session, "/fork")
+    head, *turns = text(session, "/fork").splitlines()
+    assert head.endswith("there are 0 to 5") and turns[2] == "  2  look, look, grep"
     assert "there are 0 to 5" in text(session, "/fork -1")
 
 
@@ -178,7 +190,8 @@ async def test_what_changes_the_session_waits_until_nothing_is_under_way(session
     busy = Desk(session.work.settings, session, idle=False)
     for line in ("/fork 2", "/resume two-a", "/undo"):
         reply = slash.answer(busy, line)
-        assert "when nothing is under way" in reply.text and reply.then is None
+        assert "when nothing is under way: wait" in reply.text and reply.then is None
+    assert "two" not in slash.answer(busy, "/resume").text, "it lists at any time"
     assert "no change of this session stands" in text(session, "/undo")
 
 

@@ -11,7 +11,7 @@ from agent.surfaces.side_by_side import Down, Opened
 from agent.surfaces.slash_types import Desk, ModelTaken, ModeTaken
 from tests.scripted_parts import LocalHost, make_settings
 
-ANSWERED = ("/hosts", "/log", "/cost", "/context", "/model", "/mode", "/resume")
+ANSWERED = ("/hosts", "/log", "/cost", "/context", "/model", "/mode", "/resume", "/new")
 
 
 def desk(root: Path, **more: object) -> Desk:
@@ -44,14 +44,15 @@ def test_what_is_known_is_answered(tmp_path: Path) -> None:
     assert text(at, "/log") == f"no command ran yet; each will be kept in {tmp_path / 'audit'}"
     assert text(at, "/mode").startswith("propose: it looks and proposes changes")
     assert text(at, "/model").startswith("playbook\n")
+    assert text(at, "/new") == "nothing was investigated yet: say what is wrong"
     assert text(at, "/resume") == "there is no other thread"
 
 
 def test_a_mode_is_chosen_for_the_session_that_begins(tmp_path: Path) -> None:
     at = desk(tmp_path)
     assert slash.answer(at, "/mode apply").then == ModeTaken("apply")
-    refused = slash.answer(at, "/mode root")
-    assert refused.text == "no mode root; there are: read-only, propose, apply" and refused.then is None
+    refused = slash.answer(at, "/mode bogus")
+    assert refused.text == "no mode bogus; there are: read-only, propose, apply" and refused.then is None
 
 
 def test_a_model_is_chosen_for_the_session_that_begins(tmp_path: Path) -> None:

@@ -67,8 +67,10 @@ def test_a_long_text_is_paged_on_a_screen_of_its_own(tmp_path: Path) -> None:
         before = [row for row in it.screen(history=True) if "done in" in row]
         it.type("/help")
         it.wait("q leaves, space pages")
+        it.keys("x", "y", "Enter")
+        it.wait("q leaves first: what is typed here goes nowhere")
         it.keys("Space", "G")
-        it.wait("/quit")
+        it.wait("H 1?3+2-")
         it.keys("q")
         it.wait("ask on>")
         whole = it.screen(history=True)

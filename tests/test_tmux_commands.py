@@ -83,7 +83,7 @@ def test_a_long_log_is_paged_with_the_newest_in_view(tmp_path: Path, named: str)
             it.wait("what is wrong>")
         it.type("/log")
         rows = it.wait("(END)" if named else "q leaves, space pages")
-        assert any("number 7 of many" in row for row in rows)
+        assert any("number 7 of many" in row for row in rows) and "q leaves, space pages" in rows[-1]
         assert not any("number 0 of many" in row for row in rows)
         it.keys("g")
         it.wait("number 0 of many")

@@ -44,7 +44,7 @@ def test_a_change_of_a_lab_host_on_the_screen(tmp_path: Path, request: pytest.Fi
         it.wait("C2: --pp-async-batch-depth", 120)
         it.wait("Apply it?", 60)
         tried = it.screen(colours=True, history=True)
-        it.type("another day")
+        it.type("d another day")
         it.wait("C2 denied by", 60)
         it.wait("ask on>", 120)
         whole = it.screen(history=True)

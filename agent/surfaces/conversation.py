@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 DEAF = (
     "The built-in playbooks take no advice, and answer questions about hosts only (docs/questions.md); a "
-    "language model can do more: /model NAME URL lets one take the next turn"
+    "language model can do more: /model NAME URL lets one take the next turn. /new begins another "
+    "investigation, with a first message of its own"
 )
 
 
@@ -67,6 +68,7 @@ class Conversation:
         self._deciding = Deciding(lines, screen, self._asked_meanwhile)
         self._hears = hears
         self._queued: deque[str] = deque()
+        self._stopped_for = ""
         self._stopped = False
         self._leaving = False
         self._code = ExitCode.DONE
@@ -86,11 +88,21 @@ class Conversation:
                 await self.work(self.session, self.session.ask(None))
         return self._code
 
+    async def leave(self) -> Session:
+        """Let the next message begin a session; the one before is closed and stays as it is."""
+        session = self.session
+        assert session is not None  # the command answers in a session alone
+        await session.close()
+        self.left.append(session.folder)
+        self.session, self._stopped = None, False
+        self._queued.clear()
+        self._screen.status.forget()
+        return session
+
     async def enter(self, session: Session) -> None:
         """Talk over another session from now on; the one before is closed and stays as it is."""
         if self.session is not None:
-            await self.session.close()
-            self.left.append(self.session.folder)
+            await self.leave()
         started = session.events[0]
         assert started.type == "started"
         self.session, self._stopped = session, session.ended is None
@@ -98,6 +110,12 @@ class Conversation:
         self._queued.clear()
         self._screen.take_up(session.events)
         self._recap(session)
+        if session.waiting is not None:
+            self._screen.note(
+                f"{session.waiting.change} waits for your decision: Enter shows it, words void it"
+            )
+        elif self._stopped:
+            self._screen.note("it is unfinished: Enter goes on, or say how")
 
     @property
     def lines(self) -> Lines:
@@ -142,6 +160,9 @@ class Conversation:
 
     async def _next(self) -> str | None:
         """Return the next message: what was queued first; None when there is none."""
+        if self._stopped_for:
+            line, self._stopped_for = self._stopped_for, ""
+            return line
         if self._queued and not self._stopped:  # what was to follow the answer is none to how to go on
             return self._queued.popleft()
         self._screen.status.begin("ready")
@@ -158,7 +179,7 @@ class Conversation:
     def _asks_for(self) -> str:
         if self.session is None:
             return "what is wrong"
-        return "how to go on" if self._stopped else "ask on"
+        return "Enter goes on, or say how" if self._stopped else "ask on"
 
     async def _hear(self, text: str) -> None:
         if text.startswith(("/", slash.BY_HAND)):
@@ -243,7 +264,7 @@ class Conversation:
             self._code = session.exit_code
         if session.exit_code is ExitCode.INTERRUPTED:
             self._stopped = True
-            if not self._leaving:
+            if not self._leaving and not self._stopped_for:
                 self._screen.note("interrupted; what was gathered is kept. Say how to go on, or press Enter")
         return not self._stopped and not self._leaving
 
@@ -292,6 +313,10 @@ class Conversation:
 
     async def _steer(self, session: Session, text: str) -> None:
         """Do what a line asks for that was typed while the session works, or is held."""
+        if session.held and slash.stops(session, text):
+            self._stopped_for = text
+            session.cancel()
+            return
         if text.startswith(("/", "!")):
             await self._command(text)
             return

@@ -17,6 +17,7 @@ from agent.state import Mode
 from agent.surfaces import clipboard
 from agent.surfaces.hand_run import ByHand, Floor
 from agent.surfaces.slash_types import (
+    Afresh,
     Desk,
     Enter,
     ModelTaken,
@@ -25,6 +26,7 @@ from agent.surfaces.slash_types import (
     Share,
     TakeBack,
     Then,
+    started,
 )
 from tools.contract import Host
 from tools.display import printable
@@ -54,6 +56,10 @@ class Talk(Floor, Protocol):
         """Talk over another session from now on; the one before is closed."""
         ...
 
+    async def leave(self) -> Session:
+        """Let the next message begin a session; return the one before, which is closed."""
+        ...
+
     async def work(self, session: Session, events: AsyncIterator[Live]) -> None:
         """Show what a session does, with the decisions it asks for, until it stops."""
         ...
@@ -81,6 +87,8 @@ class Doing:
         """Those of the session that begins with the first message."""
         self.mode = mode
         """What it may do."""
+        self.names: list[str] = list(hosts)
+        """The hosts that it is on."""
         self._hosts = hosts
         self._open_thread = open_thread
         self._by_hand = ByHand(settings, hosts)
@@ -98,6 +106,10 @@ class Doing:
                 case Enter(thread=thread):
                     now = self.desk(talk.session).settings
                     await talk.enter(await self._open_thread(thread, now))
+                case Afresh():
+                    session = await talk.leave()
+                    first = started(session)
+                    self.settings, self.mode, self.names = session.work.settings, first.mode, first.hosts
                 case TakeBack(change=change):
                     await self._take_back(talk, change)
                 case PutOnClipboard():

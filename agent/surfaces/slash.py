@@ -7,17 +7,43 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
+from agent.forking import turns_of
 from agent.surfaces import slash_log, slash_record, slash_spending, slash_threads
 from agent.surfaces.slash_types import NOTHING_YET, Candidate, Command, Desk, DeskCommand, Reply, changes_of
 from tools.display import printable
+from tools.wrong_fields import near_or_all
 
-__all__ = ["HELP", "QUIT", "Desk", "Reply", "answer", "changes_of", "complete", "help_text", "names", "reads"]
+if TYPE_CHECKING:
+    from agent.session import Session
+
+__all__ = [
+    "HELP",
+    "QUIT",
+    "Desk",
+    "Reply",
+    "answer",
+    "changes_of",
+    "complete",
+    "help_text",
+    "names",
+    "reads",
+    "stops",
+]
 
 QUIT = "/quit"
 HELP = "/help"
 BY_HAND = "!"
-NOT_NOW = "{} is for when nothing is under way: press Ctrl-C first, or wait"
+NOT_NOW = "{} is for when nothing is under way: "
+WORKING = "wait for the answer, or press Ctrl-C, which holds the model, and type it then"
+HELD = "press Enter to go on, and type it after the answer"
+HELD_TRIAL = "a change is under way; press Enter to go on, and type it after that"
+DECIDING = "decide on the change first"
+STOPS = ("/undo", "/fork", "/resume", "/new")
+"""What may end work that is held, so that it can be done."""
+LISTS = ("/fork", "/resume")
+"""What only lists where nothing is said behind it, which can be done at any time."""
 
 COMMANDS: dict[str, Command | DeskCommand] = {
     **slash_record.COMMANDS,
@@ -32,6 +58,8 @@ KEYS = (
     ("Ctrl-C", "while it works: hold the model, not what runs on the host; again: leave"),
     ("Enter", "while it works: the model's next turn hears it; Tab: it is said after the answer"),
     ("Alt-Enter", "a further line, as Ctrl-J; Ctrl-X Ctrl-E opens the editor"),
+    ("y, n, e, d", "at a change: apply it, do not, another value, do not and say why; ? explains them"),
+    ("H 1?3+2-", "in the status line: hypotheses that are open (?), supported (+) and refuted (-)"),
 )
 
 
@@ -42,9 +70,9 @@ def answer(desk: Desk, line: str) -> Reply:
         return Reply(help_text(argument.strip()))
     command = COMMANDS.get(name)
     if command is None:
-        return Reply(f"no command {printable(name)}; there are: {', '.join(names())}")
-    if command.needs_idle and not desk.idle:
-        return Reply(NOT_NOW.format(name))
+        return Reply(f"no command {printable(name)}; {near_or_all(name, names())}")
+    if command.needs_idle and not desk.idle and not (name in LISTS and not argument.strip()):
+        return Reply(f"{NOT_NOW.format(name)}{_what_first(desk.session)}")
     if isinstance(command, DeskCommand):
         found = command.answer(desk, argument.strip())
     elif desk.session is None:
@@ -54,6 +82,26 @@ def answer(desk: Desk, line: str) -> Reply:
     if isinstance(found, str):
         return Reply(printable(found))
     return dataclasses.replace(found, text=printable(found.text))
+
+
+def _what_first(session: Session | None) -> str:
+    """Say what is to be done before a command that is for a session at rest."""
+    if session is None:
+        return "wait"
+    if session.held:
+        return HELD_TRIAL if session.work.trials.open is not None else HELD
+    return DECIDING if session.waiting is not None else WORKING
+
+
+def stops(session: Session, line: str) -> bool:
+    """Tell whether a command may end this session's held work, and has something to do then."""
+    name, _, argument = line.partition(" ")
+    argument = argument.strip()
+    if name not in STOPS or session.work.trials.open is not None:
+        return False
+    if name == "/fork":  # its answer already makes the fork
+        return argument.isdecimal() and int(argument) in turns_of(session.events)
+    return answer(Desk(session.work.settings, session, hosts=session.work.hosts), line).then is not None
 
 
 def reads(line: str) -> bool:
@@ -74,10 +122,11 @@ def help_text(name: str = "") -> str:
         wanted = f"/{name.lstrip('/')}"
         rows = [row for row in rows if row[0].partition(" ")[0] == wanted]
         if not rows:
-            return f"no command {printable(wanted)}; there are: {', '.join(names())}"
+            return f"no command {printable(wanted)}; {near_or_all(wanted, names())}"
     else:
         rows += KEYS
-    return "\n".join(f"{usage:<14}{text}" for usage, text in rows)
+    width = max(len(usage) for usage, _ in rows) + 2
+    return "\n".join(f"{usage:<{width}}{text}" for usage, text in rows)
 
 
 def complete(desk: Desk, typed: str) -> list[Candidate]:

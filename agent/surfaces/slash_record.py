@@ -105,6 +105,8 @@ def _some_evidence(session: Session) -> Iterable[Candidate]:
 
 def show(session: Session, argument: str) -> str | Reply:
     """Return what a call returned, or a whole output that is kept of it."""
+    if not argument:
+        return _which(session)
     call, dot, _ = argument.partition(".")
     call = f"t{call.lstrip('tT')}"
     begun = {e.call: e for e in session.events if isinstance(e, ToolStarted)}
@@ -125,6 +127,11 @@ def show(session: Session, argument: str) -> str | Reply:
     return Reply(
         ArtifactStore(session.folder / "artifacts").get(ref.sha256).decode(errors="replace"), whole=True
     )
+
+
+def _which(session: Session) -> str:
+    rows = [f"  {one.word}  {one.help}" for one in some_calls(session)]
+    return "\n".join(["which one? /show t1 shows what a call returned", *rows]) if rows else "no call yet"
 
 
 def _readable(view: str) -> str:

@@ -25,6 +25,7 @@ from agent.surfaces.slash_types import (
     started,
     table,
 )
+from tools.wrong_fields import near_or_all
 
 if TYPE_CHECKING:
     from agent.session import Session
@@ -157,13 +158,13 @@ def _compact(session: Session, argument: str) -> str:
 def _mode(desk: Desk, argument: str) -> str | Reply:
     if desk.session is not None:
         mode = started(desk.session).mode
-        asked = f" A session keeps its mode; for {argument}, begin another chat." if argument else ""
+        asked = f" A session keeps its mode; for {argument}, begin another: /new" if argument else ""
         return f"{mode}: {_MEANING[mode]}.{asked}"
     if not argument:
         return f"{desk.mode}: {_MEANING[desk.mode]}. Until the first message, /mode MODE chooses another"
     chosen = next((mode for mode in _MEANING if mode == argument), None)
     if chosen is None:
-        return f"no mode {argument}; there are: {', '.join(_MEANING)}"
+        return f"no mode {argument}; {near_or_all(argument, list(_MEANING))}"
     return Reply(f"{chosen}: {_MEANING[chosen]}", then=ModeTaken(chosen))
 
 

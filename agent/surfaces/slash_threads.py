@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 from agent import threads
 from agent.errors import LeadlineError
 from agent.events import Ended, TurnTaken
-from agent.forking import fork, turns_of
+from agent.forking import fork
 from agent.standing_changes import kept_changes
 from agent.state import Change
 from agent.surfaces.ages import age
 from agent.surfaces.slash_record import show, some_calls
 from agent.surfaces.slash_types import (
+    Afresh,
     Candidate,
     Command,
     Desk,
@@ -61,8 +62,10 @@ def _undoable(session: Session) -> Iterable[Candidate]:
 
 def _fork(session: Session, argument: str) -> str | Reply:
     if not argument.isdecimal():
-        last = max(turns_of(session.events), default=0)
-        return f"/fork N begins a thread that goes on from turn N; there are 0 to {last}"
+        turns = list(_turns(session))
+        rows = [f"  {one.word}  {one.help}" for one in turns[-_LISTED:]]
+        last = turns[-1].word if turns else "0"
+        return "\n".join([f"/fork N begins a thread that goes on from turn N; there are 0 to {last}", *rows])
     turn = int(argument)
     try:
         new = fork(session.work.settings, session.thread, session.events, turn)
@@ -115,6 +118,15 @@ def _threads(desk: Desk) -> Iterable[Candidate]:
     for one in threads.chats(desk.settings):
         if one.thread != own:
             yield Candidate(one.thread, f"{', '.join(one.hosts)}: {' '.join(one.symptom.split())}"[:60])
+
+
+def _new(desk: Desk, argument: str) -> str | Reply:
+    if desk.session is None:
+        return "nothing was investigated yet: say what is wrong"
+    return Reply(
+        f"{desk.session.thread} stays as it is; your next message begins one on {', '.join(desk.names)}",
+        then=Afresh(),
+    )
 
 
 def _save(session: Session, argument: str) -> str:
@@ -205,6 +217,7 @@ COMMANDS: dict[str, Command | DeskCommand] = {
         needs_idle=True,
         reads=True,
     ),
+    "/new": DeskCommand("/new", "begin another investigation on the same hosts", _new, needs_idle=True),
     "/save": Command(
         "/save [FILE]", "write the case file here, or to FILE (.md, .html, .json)", _save, reads=True
     ),

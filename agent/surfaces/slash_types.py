@@ -60,7 +60,12 @@ class Share:
     """Share with the model what was last run by hand."""
 
 
-Then = Enter | TakeBack | PutOnClipboard | ModelTaken | ModeTaken | Share
+@dataclass(frozen=True, slots=True)
+class Afresh:
+    """Let the next message begin another thread, on the hosts of this one."""
+
+
+Then = Enter | Afresh | TakeBack | PutOnClipboard | ModelTaken | ModeTaken | Share
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,6 +81,10 @@ class Status:
             case _:
                 pass
 
+    def forget(self) -> None:
+        """Show nothing of the session before."""
+        self._used, self._hypotheses = None, {}
+
     def take(self, model: str) -> None:
         """Name the model that takes the next turn."""
         self._model = model.removeprefix("openai:")

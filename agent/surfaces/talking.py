@@ -52,7 +52,8 @@ async def talk(options: OpenOptions, entrance: Entrance, stack: AsyncExitStack) 
     async def begin(symptom: str) -> Session:
         await warm
         asked = dataclasses.replace(options, mode=doing.mode)
-        session = opening.start(asked, doing.settings, hosts, symptom)
+        here = hosts if doing.names == list(hosts) else {name: hosts[name] for name in doing.names}
+        session = opening.start(asked, doing.settings, here, symptom)
         unused.pop_all()
         return session
 
@@ -180,14 +181,16 @@ async def _leave(
 ) -> None:
     """Give back the session, and a host that was started for it and has served; say how to go on."""
     session = talk.session
+    if session is not None:
+        await session.close()
+        if not (session.folder / "transcript.jsonl").is_file():
+            return  # it was removed meanwhile, which is told as the error that it is
+    own = [session.folder] if session is not None and talk.finished else []
+    given = _give_back([*talk.left, *own], settings)
+    for heir in sorted(set(given.values()) - {"", session.thread if session is not None else ""}):
+        screen.note(f"the simulated host stays for {heir}, which is unfinished: {_again(heir, settings)}")
     if session is None:
         return
-    await session.close()
-    if not (session.folder / "transcript.jsonl").is_file():
-        return  # it was removed meanwhile, which is told as the error that it is
-    given = _give_back([*talk.left, *([session.folder] if talk.finished else [])], settings)
-    for heir in sorted(set(given.values()) - {"", session.thread}):
-        screen.note(f"the simulated host stays for {heir}, which is unfinished: {_again(heir, settings)}")
     again = _again(session.thread, settings)
     if not talk.finished:
         screen.note(f"left unfinished; go on with: {again}")
