@@ -116,7 +116,8 @@ about() { # PID
   for k in exe cwd fd/1 ns/mnt; do echo "$k=$(readlink "/proc/$1/$k" || link "$1" "$k")"; done
   echo "self_ns=$(readlink /proc/self/ns/mnt)"
   echo "stat=$(cat "/proc/$1/stat")"
-  grep -E '^(PPid|Uid|Threads|VmRSS|Cpus_allowed_list|Mems_allowed_list):' "/proc/$1/status"
+  # NSpid has a number for every PID namespace from ours down; whoever may see the process may read it.
+  grep -E '^(PPid|NSpid|Uid|Threads|VmRSS|Cpus_allowed_list|Mems_allowed_list):' "/proc/$1/status"
   sed 's/^/cgroup=/' "/proc/$1/cgroup"
   ls -ld "/proc/$1" | sed 's/^/owner=/'
 }

@@ -106,8 +106,13 @@ def subject_of(engine: Mapping[str, Any]) -> str:
 
 
 def _engines(view: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
+    told: set[str] = set()
     for engine in _rows(view, "engines"):
         subject = subject_of(engine)
+        # Containers may each have a port of one number: their facts do not mix, and the first one's count.
+        if subject in told and engine.get("in_container"):
+            continue
+        told.add(subject)
         for name in ("engine", "version", "package_root", "port", "listening", "user", "cpus_allowed"):
             yield f"{subject} {name}", engine.get(name)
         yield f"{subject} since", engine.get("started_at")

@@ -267,6 +267,12 @@ def started_by(lines: list[str]) -> dict[str, str]:
     return {"kind": "hand", "by": "by hand"}
 
 
+def below_ours(status: str) -> bool | None:
+    """Tell whether a process is in a PID namespace below the reader's; None where the kernel does not say."""
+    found = re.search(r"^NSpid:\s*(\d+(?:\s+\d+)*)\s*$", status, re.MULTILINE)
+    return len(found[1].split()) > 1 if found else None
+
+
 def show_values(text: str) -> Mapping[str, str]:
     """Return the properties of ``systemctl show``; a repeated one keeps all its lines."""
     out: dict[str, str] = {}

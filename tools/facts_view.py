@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -53,6 +53,7 @@ def _about(gathered: Gathered, pid: str) -> dict[str, Any]:
     if boot is not None and len(stat) > 19:
         started = datetime.fromtimestamp(boot + int(stat[19]) / _CLOCK_TICKS, UTC)
         values["started_at"] = started.isoformat(timespec="seconds")
+    values["below_ours"] = facts_parse.below_ours(text)
     for name in ("Cpus_allowed_list", "Mems_allowed_list"):
         found = re.search(rf"^{name}:\s*(\S+)", text, re.MULTILINE)
         values[name] = found.group(1) if found else None
@@ -100,6 +101,7 @@ def engine_view(gathered: Gathered, pid: str, seen: Seen) -> dict[str, Any] | No
     if "denied=root" in gathered.text(f"package:{pid}"):
         seen.not_permitted.append(f"files of {pid} through {package.get('process_root')}")
     flags = launch_line.flags(argv, engine)
+    started = facts_parse.started_by(about["cgroup"])
     return {
         "pid": int(pid),
         "engine": engine,
@@ -117,16 +119,27 @@ def engine_view(gathered: Gathered, pid: str, seen: Seen) -> dict[str, Any] | No
         "stdout": about.get("fd/1"),
         "cpus_allowed": about["Cpus_allowed_list"],
         "memory_nodes_allowed": about["Mems_allowed_list"],
-        "started": facts_parse.started_by(about["cgroup"]),
-    }
+        "started": started,
+    } | ({"in_container": True} if _in_container(gathered, about["below_ours"], started) else {})
+
+
+def _in_container(gathered: Gathered, below_ours: bool | None, started: Mapping[str, str]) -> bool:
+    """Tell whether a process is seen to be in a container; another mount namespace alone is none.
+
+    A unit with a private /tmp has that too. One in the host's PID namespace is told by its cgroup, unless
+    we are in a container ourselves, so that it may be ours. What cannot be read is taken for none.
+    """
+    ours = "container" in facts_parse.pairs(gathered.text("os"))
+    return below_ours is True or (started["kind"] == "container" and not ours)
 
 
 def engines_view(gathered: Gathered, seen: Seen) -> list[dict[str, Any]]:
-    """Return the engine processes; workers forked from one (same command line) are left out."""
+    """Return the engine processes, those in containers last; workers forked from one are left out."""
     found = [engine_view(gathered, pid, seen) for pid in sorted(gathered.of("cmdline"), key=int)]
     engines = [row for row in found if row is not None]
     pids = {row["pid"] for row in engines}
-    return _with_runners([row for row in engines if row["ppid"] not in pids], engines)
+    mains = [row for row in engines if row["ppid"] not in pids]
+    return _with_runners(sorted(mains, key=lambda row: "in_container" in row), engines)
 
 
 def _with_runners(shown: list[dict[str, Any]], all_rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

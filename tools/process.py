@@ -151,7 +151,11 @@ def _facts(host: str, pid: int | None, records: Mapping[str, bytes], denied: lis
     if engine is None:
         raise ToolError(f"process {found} on {host} is not an inference engine: {' '.join(mask(argv))[:120]}")
     effective, notes = _server_answer(_text(records, "server_info"))
-    others = [p for p in _text(records, "mains").split() if p != str(found)]
+    inside = _text(records, "inside").split()
+    if str(found) in inside:
+        notes = (*notes, f"process {found} runs in a container; process_root={found} shows its files")
+    mains = [p for p in _text(records, "mains").split() if p != str(found)]
+    others = [f"{p} (in a container)" if p in inside else p for p in mains]
     if others:
         notes = (*notes, f"other engine processes here: {', '.join(others)}; pid chooses one")
     port, uid = _text(records, "port"), _text(records, "status").split()

@@ -28,6 +28,9 @@ through() { # LINK PID: what a link of another user's process names
 }
 parent() { s=$(cat "/proc/$1/stat" 2>/dev/null) || return; s=${s##*) }; set -f; set -- $s; set +f; echo "$2"; }
 
+# A process in a PID namespace below ours has a number in each; where that cannot be read, it is taken for none.
+nested() { grep -qE '^NSpid:[[:space:]]*[0-9]+[[:space:]]+[0-9]' "/proc/$1/status" 2>/dev/null; }
+
 is_engine() {
   argv=$(words "$1")
   first=${argv%%"$NL"*}
@@ -46,24 +49,27 @@ if [ -n "$PID" ]; then
   [ -d "/proc/$PID" ] || { echo 'gone -'; exit 0; }
   is_engine "$PID"
 else
-  found=
-  # Engines whose source can be read come first; the others only where there is none.
+  own=
+  inside=
+  # Engines whose source can be read come first, and the host's own before those in containers.
   for names in 'sglang|vllm' 'ollama|llama'; do
+    found=
     for f in $(grep -laE "$names" /proc/[0-9]*/cmdline 2>/dev/null); do
       p=${f#/proc/}
       p=${p%/cmdline}
       is_engine "$p" && found="$found $p"
     done
-    [ -z "$found" ] || break
+    for p in $(printf '%s\n' $found | sort -n); do
+      case " $found " in *" $(parent "$p") "*) continue ;; esac
+      if nested "$p"; then inside="$inside $p"; else own="$own $p"; fi
+    done
+    [ -z "$own" ] || break
   done
-  mains=
-  for p in $(printf '%s\n' $found | sort -n); do
-    case " $found " in *" $(parent "$p") "*) ;; *) mains="$mains $p" ;; esac
-  done
-  set -- $mains
+  set -- $own $inside
   PID=$1
   [ -n "$PID" ] || { echo 'none -'; exit 0; }
-  send mains "$mains"
+  send mains "$*"
+  send inside "$inside"
   is_engine "$PID"
 fi
 

@@ -13,7 +13,7 @@ from agent.models.launch import differences, written_reason
 from agent.models.method import Case, Lead, Step, fill
 from agent.models.proposing import is_cause, ordered_causes
 from agent.models.telling import beside
-from agent.models.views import View, find_quote, matches, view_quotes
+from agent.models.views import View, find_quote, matches, rows, view_quotes
 from prompts.playbooks import SourceClaim
 
 ENOUGH = 2
@@ -126,9 +126,11 @@ def summary(case: Case, outcome: str, causes: list[Lead]) -> str:
         lines.append(f"What runs is not what the unit's files say: {'; '.join(differs[:4])}.")
     if others := case.facts.others:
         more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+        where = f"{case.facts.unit or 'no unit'}{', in a container' if case.facts.in_container else ''}"
         lines.append(
-            f"I looked at pid {case.facts.pid} ({case.facts.unit or 'no unit'}) alone. Also on this host: "
-            f"{', '.join(others[:3])}{more}; name a unit or port in the symptom to ask about another."
+            f"I looked at pid {case.facts.pid} ({where}) alone. "
+            f"Also on this host: {', '.join(others[:3])}{more}; "
+            f"name {case.facts.told_apart_by} in the symptom to ask about another."
         )
     return "\n".join(lines)
 
@@ -173,6 +175,9 @@ def _nothing_established(case: Case) -> Iterator[str]:
     odd = [lead.book.settings[0] for lead in case.leads if lead.book.role == "odd" and not lead.refuted]
     if odd:
         yield f"Settings that switch something off, their effect on the symptom not shown: {', '.join(odd)}."
+    errors = [str(view["error"]) for view in case.source if "error" in view]
+    if errors and not any(rows(view, "results") for view in case.source):
+        yield f"None of its source was read: {errors[-1]}."
     hidden = [str(row) for row in case.facts.view.get("not_permitted") or []]
     if hidden:
         yield f"Not permitted to read: {'; '.join(hidden[:4])}."

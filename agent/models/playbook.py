@@ -25,6 +25,8 @@ from agent.questions import asked, asks_on, is_question
 from agent.state import AssistantTurn, Message, ToolCall
 from prompts.playbooks import load_all
 
+_READS_FILES = frozenset({"grep", "settings", "read_file"})
+
 
 def investigate(
     symptom: str,
@@ -48,6 +50,10 @@ def investigate(
     books += odd_settings(chosen, covered)
     log = given([one.view for one in facts])
     case = Case(symptom, chosen, [Lead(book) for book in books], explains=explains, log=log)
+    yield from inside(_method(case), chosen)
+
+
+def _method(case: Case) -> Generator[Step, list[View], None]:
     if case.leads:
         yield from hypothesise(case)
     yield from probe(case)
@@ -55,6 +61,19 @@ def investigate(
     yield from cite(case)
     yield from propose(case)
     yield from conclude(case)
+
+
+def inside(steps: Generator[Step, list[View], None], facts: Facts) -> Generator[Step, list[View], None]:
+    """Read the files of an engine in a container through its root, as they are not among the host's."""
+    results: list[View] | None = None
+    seen = {"process_root": facts.pid} if facts.in_container and facts.engine.get("process_root") else {}
+    while True:
+        try:
+            step = next(steps) if results is None else steps.send(results)
+        except StopIteration:
+            return
+        calls = [(name, given | (seen if name in _READS_FILES else {})) for name, given in step.calls]
+        results = yield Step(step.text, calls)
 
 
 def on_one_host(

@@ -125,6 +125,11 @@ def named(facts: Facts) -> str:
     return subject_of(facts.engine)
 
 
+def placed(facts: Facts) -> str:
+    """Return what an engine is called, and that it is in a container where it is."""
+    return f"{named(facts)} (in a container)" if facts.in_container else named(facts)
+
+
 def value_of(facts: Facts, name: str) -> str | None:
     """Return what the launch line gives a setting; None where it does not name it."""
     value = facts.flags.get(name)

@@ -12,6 +12,7 @@ from agent.models.questions_answer import (
     folded,
     launch_claim,
     named,
+    placed,
     quoted,
     set_to,
     version_claim,
@@ -231,11 +232,11 @@ def engines(query: Query, looks: Sequence[Look]) -> Answer:
         for facts in look.engines:
             kind, model = str(facts.engine.get("engine")), model_of(facts)
             version, port = facts.engine.get("version") or "?", facts.engine.get("port") or "?"
-            answer.row(look.host, named(facts), kind, str(version), model, str(port))
+            answer.row(look.host, placed(facts), kind, str(version), model, str(port))
             answer.claims += launch_claim(facts)
             called = f"{facts.names.lower()}\n{named(facts).lower()}"
             if query.engine in ("", kind) and all(word in called for word in query.names):
-                found.append(f"{named(facts)} on {look.host} ({kind} {version}, {model}, port {port})")
+                found.append(f"{placed(facts)} on {look.host} ({kind} {version}, {model}, port {port})")
                 hosts.add(look.host)
         if not look.error and not look.engines:
             answer.row(look.host, "no engine is seen", "-", "-", "-", "-")
@@ -274,13 +275,13 @@ def since(query: Query, looks: Sequence[Look]) -> Answer:
             started = facts.service.get("started_at")
             answer.row(
                 look.host,
-                named(facts),
+                placed(facts),
                 str(started or facts.engine.get("started_at") or "?"),
                 str(facts.service.get("restarts", "?")),
                 _up(look.view),
             )
             since_when = started or facts.engine.get("started_at") or "?"
-            told.append(f"{named(facts)} on {look.host} runs since {since_when}")
+            told.append(f"{placed(facts)} on {look.host} runs since {since_when}")
             if "restarts" in facts.service:
                 told[-1] += f" (started again by systemd {facts.service['restarts']} times)"
             handle = handles.get(f"show:{facts.unit}")

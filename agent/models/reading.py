@@ -18,6 +18,8 @@ EXPLAINED: Final = ("sglang", "vllm")
 _AT_ONCE: Final = 8
 """Settings that one call takes."""
 _DEFINITION: Final = r"): .*="
+NO_PACKAGE: Final = "was not found on the host; give an absolute path"
+"""How a search says that there is no source to read."""
 
 
 def read_source(case: Case) -> Steps:
@@ -46,6 +48,8 @@ def _explained(
     view, *searches = yield Step(says, calls)
     case.source += [as_search(view, case.facts), *searches]
     told = answered(view)
+    if not told and searches and all(NO_PACKAGE in str(one.get("error")) for one in searches):
+        return []  # each further search would say the same
     if not told:
         return list(names)
     settings = [view["settings"][name] for name in told]
@@ -61,6 +65,8 @@ def _searched(case: Case, leads: Sequence[Lead], names: Sequence[str]) -> Steps:
     says = "Now I read the source that this process runs, for: " + ", ".join(names)
     definitions = yield Step(says, [("grep", definition_grep(names, case.facts.pid))])
     case.source += definitions
+    if all(NO_PACKAGE in str(view.get("error")) for view in definitions):
+        return
     paths = list(dict.fromkeys(str(row.get("path")) for view in definitions for row in rows(view, "results")))
     calls: list[Call] = [("grep", writes_grep(name, case.facts.pid, paths)) for name in names]
     for lead in leads:

@@ -96,6 +96,11 @@ class Facts:
         return found[0] if found and self.unit else {}
 
     @property
+    def in_container(self) -> bool:
+        """Tell whether the engine process is seen to be in a container."""
+        return self.engine.get("in_container") is True
+
+    @property
     def log_file(self) -> str:
         """Return the file that a process without a unit writes its output to, if it is one."""
         path = str(self.engine.get("stdout") or "")
@@ -106,10 +111,17 @@ class Facts:
     def others(self) -> list[str]:
         """Return the other engine processes of the host, as a person names them."""
         return [
-            f"{row.get('engine')} in {row.get('unit') or 'no unit'} (pid {row.get('pid')})"
+            f"{row.get('engine')} in {row.get('unit') or 'no unit'} (pid {row.get('pid')}{_inside(row)})"
             for row in rows(self.view, "engines")
             if row.get("pid") != self.engine.get("pid")
         ]
+
+    @property
+    def told_apart_by(self) -> str:
+        """Return what a symptom may name of another engine: units and ports where none is shared."""
+        engines = rows(self.view, "engines")
+        called = [(row.get("unit"), None if row.get("unit") else row.get("port")) for row in engines]
+        return "a unit or port" if len(set(called)) == len(called) else "the pid"
 
     @property
     def names(self) -> str:
@@ -165,6 +177,10 @@ class Facts:
                 bare = equals or self.flags.get(name) is True
                 return Quote(handle, str(word) if bare else f"{word} {following}")
         return None
+
+
+def _inside(engine: View) -> str:
+    return ", in a container" if engine.get("in_container") is True else ""
 
 
 def runner_flags(argv: Sequence[Any]) -> Mapping[str, Any]:

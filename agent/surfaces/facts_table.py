@@ -32,7 +32,8 @@ def rows_of(seen: Seen) -> list[tuple[str, ...]]:
     for engine in engines:
         subject = str(engine.get("unit") or f"{engine.get('engine')}:{engine.get('port')}")
         named = [engine.get("engine"), engine.get("version"), healths.get(subject)]
-        found.append((seen.host, subject, *(str(one or "?") for one in named), *machine, _since(engine)))
+        shown = f"{subject} (in a container)" if engine.get("in_container") is True else subject
+        found.append((seen.host, shown, *(str(one or "?") for one in named), *machine, _since(engine)))
     return found
 
 
