@@ -12,6 +12,7 @@ from agent import threads
 from agent.approvals_record import ApprovalForged, ApprovalRecord, ApprovalRefused, State
 from agent.config import Settings, load_settings
 from agent.errors import UsageError
+from agent.surfaces.console import write_fitted
 from tools.display import printable, visible_json
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def list_approvals(*, everything: bool, as_json: bool) -> None:
         shown += 1
         sys.stdout.write(_row(name, record, state, as_json=as_json))
     if not shown and not as_json:
-        sys.stdout.write("Nothing waits. Changes are tried with: leadline ask HOST SYMPTOM --mode apply\n")
+        write_fitted("Nothing waits. Changes are tried with: leadline ask HOST SYMPTOM --mode apply\n")
 
 
 def show_approval(approval: str, *, as_json: bool) -> None:

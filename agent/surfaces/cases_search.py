@@ -35,6 +35,7 @@ def search_cases(words: str, host: str | None, limit: int, *, as_json: bool) -> 
     from agent.config import load_settings
     from agent.errors import LeadlineError
     from agent.seen_before import search
+    from agent.surfaces.console import write_fitted
     from tools.display import printable
 
     settings = load_settings()
@@ -55,4 +56,4 @@ def search_cases(words: str, host: str | None, limit: int, *, as_json: bool) -> 
             sys.stdout.write(printable(f"    kept: {kept}") + "\n")
     if not found and not as_json:
         where = f" of {host}" if host else ""
-        sys.stdout.write(f"No case{where} holds any of these words. See all: leadline cases list\n")
+        write_fitted(f"No case{where} holds any of these words. See all: leadline cases list\n")

@@ -8,6 +8,7 @@ import sys
 from typing import IO, TYPE_CHECKING
 
 from agent.config import environment_without
+from agent.surfaces.wrapping import wrapped
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,6 +37,13 @@ def terminal_size() -> os.terminal_size:
 def screen_width() -> int | None:
     """Return how many columns an answer on stdout has; None where it goes into a file or a pipe."""
     return terminal_size().columns if sys.stdout.isatty() else None
+
+
+def write_fitted(text: str, file: IO[str] | None = None) -> None:
+    """Write text on stdout, or another stream, with lines broken between words where that is a terminal."""
+    stream = file or sys.stdout
+    stream.write(wrapped(text, terminal_size().columns) if stream.isatty() else text)
+    stream.flush()
 
 
 def _at_terminal() -> os.terminal_size | None:

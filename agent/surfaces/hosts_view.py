@@ -11,8 +11,7 @@ from agent.errors import UsageError
 from agent.inventory import ALL, Inventory
 from agent.inventory_settings import HostEntry
 from agent.ssh_aliases import ssh_aliases
-from agent.surfaces.console import screen_width
-from agent.surfaces.wrapping import wrapped
+from agent.surfaces.console import screen_width, write_fitted
 from tools.display import printable
 
 _HEAD = ("NAME", "ADDRESS", "ROLE", "GROUPS", "UNIT", "KEY", "")
@@ -28,17 +27,13 @@ def list_hosts(words: Sequence[str], *, as_json: bool) -> None:
         return
     width = screen_width()
     if not names:
-        sys.stdout.write(_fitted(_none(ssh_aliases(inventory.ssh_config)), width))
+        write_fitted(_none(ssh_aliases(inventory.ssh_config)))
         return
     from tools.text_table import table
 
     sys.stdout.write(
         table(_HEAD, [_cells(name, inventory.entries[name]) for name in names], width, widest=1_000)
     )
-
-
-def _fitted(text: str, width: int | None) -> str:
-    return wrapped(text, width) if width is not None else text
 
 
 def show_host(name: str, *, as_json: bool) -> None:
@@ -59,7 +54,7 @@ def show_host(name: str, *, as_json: bool) -> None:
             if isinstance(value, bool):
                 shown = "yes" if value else "no"
             lines.append(f"  {field}: {printable(str(shown))}")
-    sys.stdout.write(_fitted("".join(f"{line}\n" for line in lines), screen_width()))
+    write_fitted("".join(f"{line}\n" for line in lines))
 
 
 def _row(name: str, entry: HostEntry) -> dict[str, object]:

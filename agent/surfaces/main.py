@@ -94,7 +94,8 @@ def _was_named(name: object) -> bool:
 
 def _fail(line: str, code: int) -> None:
     from agent.own_secrets import masked_as_given
+    from agent.surfaces.console import write_fitted
     from tools.display import printable
 
-    sys.stderr.write(f"leadline: {printable(masked_as_given(line))}\n")
+    write_fitted(f"leadline: {printable(masked_as_given(line))}\n", sys.stderr)
     raise SystemExit(int(code))

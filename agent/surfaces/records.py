@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from agent import threads
 from agent.config import Settings, load_settings
 from agent.errors import UsageError
+from agent.surfaces.console import write_fitted
 from tools.display import printable
 from tools.wrong_fields import near_or_all
 

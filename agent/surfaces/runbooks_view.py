@@ -8,6 +8,7 @@ import sys
 from agent.config import load_settings
 from agent.errors import UsageError
 from agent.runbooks import find, read
+from agent.surfaces.console import write_fitted
 from tools.display import printable
 from tools.wrong_fields import near_or_all
 
@@ -21,10 +22,10 @@ def list_runbooks(*, as_json: bool) -> None:
             row = {"name": book.name, "description": book.description, "folder": str(book.folder)}
             sys.stdout.write(json.dumps(row | {"files": list(book.files)}) + "\n")
         else:
-            sys.stdout.write(f"{book.name}: {printable(book.description)}\n")
+            write_fitted(f"{book.name}: {printable(book.description)}\n")
     if not found.books and not as_json:
         folders = ", ".join(str(folder) for folder in settings.runbooks)
-        sys.stdout.write(f"No runbooks in {folders}. One is a folder there: NAME/SKILL.md\n")
+        write_fitted(f"No runbooks in {folders}. One is a folder there: NAME/SKILL.md\n")
     for problem in found.problems:
         sys.stderr.write(f"leadline: left out: {printable(problem)}\n")
 

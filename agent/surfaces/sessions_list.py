@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from agent import threads
 from agent.config import load_settings
 from agent.surfaces.ages import age, size_of
+from agent.surfaces.console import write_fitted
 from agent.surfaces.wrapping import cells, cut
 from agent.threads import ThreadSummary
 from tools.display import printable
@@ -32,7 +33,7 @@ def list_sessions(*, host: str | None, limit: int | None, as_json: bool) -> None
             sys.stdout.write(json.dumps(_row(one)) + "\n")
         return
     if not found:
-        sys.stdout.write(
+        write_fitted(
             f"No investigations of {printable(host)}.\n"
             if host is not None
             else "No investigations yet. Start one: leadline ask HOST SYMPTOM\n"

@@ -17,6 +17,7 @@ from agent.config import Settings
 from agent.errors import HostUnreachable, UsageError
 from agent.inventory import Inventory
 from agent.surfaces import plugins
+from agent.surfaces.console import write_fitted
 from tools.contract import Host
 from tools.host import ConnectError, HostTarget, connect
 from tools.wrong_fields import nearest
@@ -47,7 +48,7 @@ class HostPlugin(Protocol):
 
 def say(text: str) -> None:
     """Show a line of progress on stderr."""
-    sys.stderr.write(f"  {text}\n")
+    write_fitted(f"  {text}\n", sys.stderr)
 
 
 def is_lab(name: str) -> bool:
