@@ -19,7 +19,8 @@ from agent.trials import Trial, Trials
 from tools.service_types import ChangePlan
 
 _ID = re.compile(r"[a-z0-9][a-z0-9-]{1,63}")
-_IN_THREAD = re.compile(r"([a-z0-9][a-z0-9-]{2,63})/(C\d{1,4})")
+_IN_THREAD = re.compile(r"([a-z0-9][a-z0-9-]{0,63})/(C\d{1,4})")
+_HOW = "name THREAD/C1, or the id of its plan, as `leadline cases show THREAD` has them"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +43,21 @@ class Kept:
 def find_kept(settings: Settings, ref: str) -> Kept:
     """Return the kept change that is named; raise `UsageError` when there is none, or it was not kept."""
     if match := _IN_THREAD.fullmatch(ref):
-        thread, change = match[1], match[2]
+        thread, change = threads.named(settings, match[1]), match[2]
         events = read_events(threads.find(settings, thread) / "transcript.jsonl")
         return _kept(thread, change, events)
     if not _ID.fullmatch(ref):
-        raise UsageError(
-            f"{ref!r} is no change", do="name a plan's id, or THREAD/C1; see `leadline cases show`"
-        )
+        raise UsageError(f"{ref!r} is no change", do=_HOW)
     for path in sorted((settings.state_dir / "threads").glob("*/transcript.jsonl"), reverse=True):
         if (found := _in_thread(path, ref)) is not None:
             return found
+    folder = settings.state_dir / "threads" / ref
+    if (folder / "transcript.jsonl").is_file():
+        raise UsageError(f"{ref} is an investigation, not a change", do=_HOW)
     raise UsageError(
         f"no change with the plan {ref} is recorded here",
-        do="the record is on the machine that made it; on the host its file is 90-leadline-ID.conf",
+        do=f"{_HOW}; the record is on the machine that made it, and on the host its file is "
+        "90-leadline-ID.conf",
     )
 
 

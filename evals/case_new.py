@@ -106,7 +106,7 @@ def _thread(settings: Settings, source: str) -> Path:
         return path
     if "/" in source or path.is_dir():
         raise UsageError(f"{path}: no transcript.jsonl lies there", do="see `leadline sessions list`")
-    return threads.find(settings, source)
+    return threads.find(settings, threads.named(settings, source))
 
 
 def _neutral(thread: Path, events: Sequence[Event], started: Started) -> Neutral:

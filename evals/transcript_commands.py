@@ -209,7 +209,10 @@ def _thread(name: str) -> Path:
     from agent import threads
     from agent.config import load_settings
 
-    return Path(name) if Path(name).exists() else threads.find(load_settings(), name)
+    if Path(name).exists():
+        return Path(name)
+    settings = load_settings()
+    return threads.find(settings, threads.named(settings, name))
 
 
 def _bounds(text: str) -> tuple[str, float | tuple[float, float]]:

@@ -8,13 +8,18 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from agent.kept import find_kept
+from agent.surfaces.changes_kept import open_undo
 from agent.surfaces.completion_words import FILES, Places, words_for
 from evals.lab import sandbox, scenario
 from evals.lab.hosts import Lab
-from tests.scripted_parts import STORY, begin, run
+from tests.scripted_parts import STORY, LocalHost, begin, make_settings, run
+from tests.test_sessions import kept
+from tests.trial_parts import go, ports, redact, tools
 
 BIN = Path(sys.executable).parent
 HOSTS = """
@@ -113,6 +118,26 @@ async def test_investigations_the_last_worked_on_first(places: Places) -> None:
     assert found == [("20260131-142531-bbbb", "here: slow"), ("20260131-142530-aaaa", "here: slow")]
     assert words("leadline sessions rm 20260131-142530-aaaa 2", places) == [word for word, _ in found]
     assert words("leadline sessions show x", places) == []
+
+
+async def test_kept_changes_and_no_investigations_where_a_change_is_wanted(places: Places) -> None:
+    places.state.mkdir()
+    service = await kept(places.state)
+    await run(begin(places.state, STORY, thread="two"))
+    for name, text in (("bad", "{"), ("odd", '{"mode": "apply"}\n{"type": "ended"}\n')):
+        (places.state / "threads" / name).mkdir()
+        (places.state / "threads" / name / "transcript.jsonl").write_text(text)
+    row = ("one/C1", "--disable-cuda-graph of engine.service on here")
+    for command in ("undo", "verify"):
+        assert words_for(f"leadline {command} ", places) == [row]
+    assert {"one", "two", "bad", "odd"} == set(words("leadline sessions show ", places))
+    assert words("leadline approvals show ", places) == [], "an investigation is no approval"
+    settings = make_settings(places.state)
+    more: dict[str, Any] = {"tools": tools(service), "redact": redact, "ports": ports(service)}
+    undo = open_undo(settings, find_kept(settings, "one/C1"), LocalHost(), **more)
+    await go(undo)
+    await undo.close()
+    assert words("leadline undo ", places) == []
 
 
 @pytest.mark.parametrize(

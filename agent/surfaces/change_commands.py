@@ -10,7 +10,9 @@ from agent.surfaces.options import ApproveOption, InFlightOption, JsonOption, Lo
 
 ChangeArgument = Annotated[
     str,
-    typer.Argument(metavar="ID", help="The change: its plan's id, or THREAD/C1, as the case file has them."),
+    typer.Argument(
+        metavar="CHANGE", help="The change: THREAD/C1, or its plan's id, as the case file has them."
+    ),
 ]
 
 

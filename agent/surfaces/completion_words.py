@@ -6,7 +6,6 @@ the files are read for names alone, and only the command that is typed is made.
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 import sys
@@ -14,18 +13,17 @@ import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from agent.ssh_aliases import ssh_aliases
+from agent.surfaces import completion_threads
+from agent.surfaces.completion_threads import Row
 
 FILES = "@files"
 """Stands in the answer where the shell completes names of files itself."""
 
-MOST_SESSIONS = 200
 _MOST_READ = 1 << 20
-_SESSION = re.compile(r"[a-z0-9][a-z0-9-]{2,63}")
 _OFFERED = re.compile(r"[\w@./-][\w@.,:/#%+=-]*")
 """What a shell takes as it stands: bash puts a word into the line unquoted; zsh runs what begins with =."""
 
@@ -34,16 +32,15 @@ _KINDS = {
     "HOST": "hosts",
     "HOSTS": "hosts",
     "ID": "sessions",
+    "CHANGE": "changes",
     "FILE": "files",
     "DIR": "files",
     "SCENARIO": "scenarios",
     "LAB": "labs",
 }
+_RECORDED = {"sessions": completion_threads.sessions, "changes": completion_threads.changes}
 _PROGRAM = "leadline"
 _PLUGINS = "leadline.hosts"
-
-Row = tuple[str, str]
-"""A word and what it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +164,9 @@ def _values(param: Any, last: str, places: Places) -> Iterable[Row]:
     if isinstance(annotated, type) and issubclass(annotated, Enum):
         return [(str(one.value), "") for one in annotated]
     kind = _KINDS.get(str(param.metavar or "").strip("[].").upper(), "")
-    if param.name in ("resume", "session"):
+    if param.name == "approval":
+        kind = ""  # they lie sealed in a database
+    elif param.name in ("resume", "session"):
         kind = "sessions"
     elif param.name in ("host", "hosts"):
         kind = "hosts"
@@ -181,8 +180,8 @@ def _values(param: Any, last: str, places: Places) -> Iterable[Row]:
         return [(word.partition(":")[2], told) for word, told in _plugged("lab:", places) if "#" not in word]
     if kind == "labs":
         return [(word.partition("#")[2], told) for word, told in _plugged("lab:", places) if "#" in word]
-    if kind == "sessions":
-        return _sessions(places)
+    if kind in _RECORDED:
+        return _RECORDED[kind](places.state)
     return [(FILES, "")] if kind == "files" else []
 
 
@@ -215,22 +214,6 @@ def _plugged(last: str, places: Places) -> Iterator[Row]:
             except ImportError:  # what other packages bring is no reason to offer nothing
                 continue
             yield from offered(places.state) if offered is not None else ()
-
-
-def _sessions(places: Places) -> Iterator[Row]:
-    """Yield investigations, the one last worked on first."""
-    paths = (places.state / "threads").glob("*/transcript.jsonl")
-    found = [path for path in paths if _SESSION.fullmatch(path.parent.name)]
-    found.sort(key=lambda path: path.stat().st_mtime, reverse=True)
-    for path in islice(found, MOST_SESSIONS):
-        with path.open("rb") as file:
-            first = file.readline(1 << 16)
-        try:
-            begun = json.loads(first)
-            told = f"{', '.join(begun['hosts'])}: {begun['symptom']}"
-        except (ValueError, KeyError, TypeError):
-            told = ""
-        yield path.parent.name, told
 
 
 def _trusted(configs: Iterable[Path]) -> bool:

@@ -27,7 +27,7 @@ _FORMS = ("md", "json", "html")
 def export(session: str, form: str, out: Path | None) -> None:
     """Write one form to a file, or to standard output."""
     settings = load_settings()
-    folder = threads.find(settings, session)
+    folder = threads.find(settings, threads.named(settings, session))
     redact = redactor(settings)
     if form == "tar":
         if out is None and sys.stdout.isatty():

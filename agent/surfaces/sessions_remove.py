@@ -21,7 +21,8 @@ from tools.display import printable
 def remove(ids: Sequence[str], *, force: bool) -> None:
     """Delete each; nothing is deleted when one of them is refused."""
     settings = load_settings()
-    folders = {name: threads.find(settings, name) for name in dict.fromkeys(ids)}
+    names = dict.fromkeys(threads.named(settings, one) for one in ids)
+    folders = {name: threads.find(settings, name) for name in names}
     locks = []
     try:
         for folder in folders.values():
