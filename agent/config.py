@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -28,12 +27,12 @@ from pydantic_settings import (
 from agent.audit_settings import AuditSettings
 from agent.chat_settings import ChatSettings
 from agent.config_doubts import Doubt, exposed_keys, tell, unknown_variables
-from agent.config_rules import check_project, loosened
-from agent.config_sources import Origin, Rank, read_files, wrong
+from agent.config_rules import check_project, loosened, too_loose
+from agent.config_sources import Origin, Rank, origin_in, read_files, wrong
 from agent.config_variables import by_its_own_name, not_json, variable_of
 from agent.errors import UsageError
 from agent.inventory_settings import HostEntry, host_name
-from agent.model_settings import TAKEN, ModelEntry, model_name
+from agent.model_settings import ModelEntry, chosen, model_name, place_of
 from agent.notes_settings import NotesSettings
 from agent.roles import ApprovalSettings
 from agent.slack_settings import SlackSettings
@@ -248,41 +247,11 @@ def with_model(settings: Settings, name: str, base_url: object = None) -> Settin
     The key of `api_key` goes with it only to the endpoint of `base_url`. Raises `UsageError` for a name that
     is not there, and for an entry that cannot be used.
     """
-    entry = settings.models.get(name)
-    if entry is None:
-        raise UsageError(
-            f"there is no [models.{name}]", do=f"there are: {', '.join(settings.models) or 'none'}"
-        )
-    if base_url is not None and entry.base_url is not None:
-        raise UsageError(f"[models.{name}] has a base_url of its own", do="leave --base-url out")
-    if entry.capabilities is not None and "tool_calls" not in entry.capabilities:
-        raise UsageError(f"[models.{name}] cannot call tools, by its capabilities", do="name another model")
+    taken = chosen(settings.models, name, base_url, os.environ)  # noqa: TID251
     plain = settings.model_copy(update=settings._unnamed)
-    taken: dict[str, object] = {
-        "model": entry.model or name,
-        "price_input_usd_per_mtok": entry.price_input,
-        "price_output_usd_per_mtok": entry.price_output,
-    }
-    if entry.base_url is not None:
-        taken |= {"base_url": entry.base_url, "api_key": None}
-    if entry.api_key is not None or entry.api_key_env is not None:
-        taken["api_key"] = entry.api_key or _key_of(name, str(entry.api_key_env))
-    if entry.context_tokens is not None:
-        taken["context_tokens"] = entry.context_tokens
-    if entry.capabilities is not None and "streaming" not in entry.capabilities:
-        taken["model_stream"] = False
     found = plain.model_copy(update=taken)
     found._named, found._unnamed = name, {field: getattr(plain, field) for field in taken}
     return found
-
-
-def _key_of(name: str, variable: str) -> SecretStr:
-    value = os.environ.get(variable)  # noqa: TID251
-    if not value:
-        raise UsageError(
-            f"[models.{name}] takes its key from {variable}, which is not set", do=f"set {variable}"
-        )
-    return SecretStr(value)
 
 
 def with_rights(settings: Settings, **flags: bool) -> Settings:
@@ -301,15 +270,8 @@ def refuse_looser(settings: Settings, by: str = "") -> None:
     found = loosened(site, settings) if site is not None else None
     if site is None or found is None:
         return
-    place, wanted, have = found
-    name, line = ".".join(place), site.line(place)
-    by = by or origin_of(place, settings._flags or {}).text
-    raise UsageError(
-        f"setting {name} is {json.dumps(have)} by {by}, but {site.path}"
-        + (f" line {line}" if line else "")
-        + f" has {json.dumps(wanted)} for everybody on this machine",
-        do="take yours out, or ask whoever runs it",
-    )
+    by = by or origin_of(found[0], settings._flags or {}).text
+    raise too_loose(site, found, by)
 
 
 def origin_of(location: Sequence[str], flags: Mapping[str, object], named: str | None = None) -> Origin:
@@ -317,21 +279,8 @@ def origin_of(location: Sequence[str], flags: Mapping[str, object], named: str |
 
     With the name of a model that was chosen, what its entry says counts first.
     """
-    field = next((field for field, taken in TAKEN.items() if [taken] == list(location)), None)
-    if named is not None and field is not None:
-        place = ("models", named, "api_key_env" if field == "api_key" else field)
-        found = next((file for file in read_files(config_files()) if file.says(place)), None)
-        if found is not None:
-            return Origin("file", str(found.path), found.line(place))
-    if location[0] in flags:
-        return Origin("flag", f"--{location[0].replace('_', '-')}")
-    name = _variable_of(tuple(location))
-    if name is not None:
-        return Origin("environment", name)
-    for file in reversed(read_files(config_files())):
-        if file.says(location):
-            return Origin("file", str(file.path), file.line(location))
-    return Origin("default", "")
+    files, variable = read_files(config_files()), _variable_of(tuple(location))
+    return origin_in(files, location, flags, variable, place_of(named, location))
 
 
 def _variable_of(location: Sequence[str | int]) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -168,3 +169,15 @@ def _tighter(way: _Way, value: Any, than: Any) -> bool:
 
 def _number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def too_loose(site: ConfigFile, found: tuple[Location, Any, Any], by: str) -> UsageError:
+    """Return what a person reads of a value that is looser than the site's, and what gave it."""
+    place, wanted, have = found
+    line = site.line(place)
+    return UsageError(
+        f"setting {'.'.join(place)} is {json.dumps(have)} by {by}, but {site.path}"
+        + (f" line {line}" if line else "")
+        + f" has {json.dumps(wanted)} for everybody on this machine",
+        do="take yours out, or ask whoever runs it",
+    )

@@ -130,6 +130,28 @@ def _refuse_twice(files: Sequence[ConfigFile]) -> None:
                 seen[name] = file.path
 
 
+def origin_in(
+    files: Sequence[ConfigFile],
+    location: Sequence[str],
+    flags: Mapping[str, object],
+    variable: str | None,
+    first: Sequence[str] | None,
+) -> Origin:
+    """Return what gave the value of a setting; what a file says at the place ``first`` counts before all."""
+    if first is not None:
+        found = next((file for file in files if file.says(first)), None)
+        if found is not None:
+            return Origin("file", str(found.path), found.line(first))
+    if location[0] in flags:
+        return Origin("flag", f"--{location[0].replace('_', '-')}")
+    if variable is not None:
+        return Origin("environment", variable)
+    for file in reversed(files):
+        if file.says(location):
+            return Origin("file", str(file.path), file.line(location))
+    return Origin("default", "")
+
+
 def wrong(files: Sequence[ConfigFile], found: WrongField, variable: str | None = None) -> UsageError:
     """Return what a person reads of a value that does not hold: field, variable or file, and what would."""
     location = found.place

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
+
+from agent.errors import UsageError
 
 Capability = Literal["tool_calls", "parallel_tool_calls", "streaming", "reasoning"]
 
@@ -65,3 +68,50 @@ class ModelEntry(BaseModel):
         if self.api_key is not None and self.api_key_env is not None:
             raise ValueError("api_key and api_key_env name two keys; keep one")
         return self
+
+
+def chosen(
+    models: Mapping[str, ModelEntry], name: str, base_url: object, environment: Mapping[str, str]
+) -> dict[str, object]:
+    """Return the settings that a named model says for itself, by their names.
+
+    Raises `UsageError` for a name that is not there, and for an entry that cannot be used.
+    """
+    entry = models.get(name)
+    if entry is None:
+        raise UsageError(f"there is no [models.{name}]", do=f"there are: {', '.join(models) or 'none'}")
+    if base_url is not None and entry.base_url is not None:
+        raise UsageError(f"[models.{name}] has a base_url of its own", do="leave --base-url out")
+    if entry.capabilities is not None and "tool_calls" not in entry.capabilities:
+        raise UsageError(f"[models.{name}] cannot call tools, by its capabilities", do="name another model")
+    taken: dict[str, object] = {
+        "model": entry.model or name,
+        "price_input_usd_per_mtok": entry.price_input,
+        "price_output_usd_per_mtok": entry.price_output,
+    }
+    if entry.base_url is not None:
+        taken |= {"base_url": entry.base_url, "api_key": None}
+    if entry.api_key is not None or entry.api_key_env is not None:
+        taken["api_key"] = entry.api_key or _key_of(name, str(entry.api_key_env), environment)
+    if entry.context_tokens is not None:
+        taken["context_tokens"] = entry.context_tokens
+    if entry.capabilities is not None and "streaming" not in entry.capabilities:
+        taken["model_stream"] = False
+    return taken
+
+
+def _key_of(name: str, variable: str, environment: Mapping[str, str]) -> SecretStr:
+    value = environment.get(variable)
+    if not value:
+        raise UsageError(
+            f"[models.{name}] takes its key from {variable}, which is not set", do=f"set {variable}"
+        )
+    return SecretStr(value)
+
+
+def place_of(name: str | None, location: Sequence[str]) -> tuple[str, ...] | None:
+    """Return where the entry of a named model says a setting; None where it says nothing of that one."""
+    field = next((field for field, taken in TAKEN.items() if [taken] == list(location)), None)
+    if name is None or field is None:
+        return None
+    return ("models", name, "api_key_env" if field == "api_key" else field)
