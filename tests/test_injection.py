@@ -25,8 +25,9 @@ from agent.events import ActionStarted, ApprovalGiven, ChangeMoved, ConclusionCh
 from agent.models import ToolSchema
 from agent.session import Session
 from agent.state import AssistantTurn, Message, Mode, ToolCall
+from agent.surfaces.answer_text import answer
 from agent.surfaces.console import open_console
-from agent.surfaces.terminal import Terminal, answer
+from agent.surfaces.terminal import Terminal
 from evals.lab.sandbox import why_not
 from tests.file_host import FakeService, FileHost
 from tests.injection_calls import Trick

@@ -12,9 +12,9 @@ from agent.answer_table import AnswerTable
 from agent.looks import Seen
 from agent.state import Conclusion
 from agent.surfaces import facts_table
+from agent.surfaces.answer_text import answer
 from agent.surfaces.doctor import text as doctor_text
 from agent.surfaces.doctor_types import broken, ok, warning
-from agent.surfaces.terminal import answer
 from tests.settings_folder import SettingsFolder, folder
 from tests.terminal_fixtures import Terminal, environment
 from tools.text_table import filled, table

@@ -11,7 +11,7 @@ import pytest
 from agent.casefile import build
 from agent.casefile_html import to_html
 from agent.events import ConclusionChecked, Event
-from agent.surfaces.terminal import answer
+from agent.surfaces.answer_text import answer
 from agent.transcript import read_events
 from tests.picture import beyond_the_edge, need_chromium, png, screenshot, terminal_svg
 from tests.test_casefile import EVIL

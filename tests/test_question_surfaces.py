@@ -13,7 +13,7 @@ from agent.events import ConclusionChecked, Ended, Event, Started
 from agent.slack import report
 from agent.slack.text import Cleaner
 from agent.state import Conclusion
-from agent.surfaces.terminal import answer
+from agent.surfaces.answer_text import answer
 from agent.surfaces.wrapping import wrapped
 from tools.artifacts import ArtifactStore
 

@@ -28,9 +28,10 @@ from agent.events import (
     ToolStarted,
 )
 from agent.inert import cell, code, line, prose
+from agent.surfaces.answer_text import answer
 from agent.surfaces.ask import _print_event
 from agent.surfaces.console import open_console
-from agent.surfaces.terminal import Terminal, answer
+from agent.surfaces.terminal import Terminal
 from agent.surfaces.wrapping import wrapped
 from tests.test_casefile import parse
 from tests.test_casefile_html import Page, full, page

@@ -24,8 +24,8 @@ from agent.slack.report import section
 from agent.slack.store import Place, SlackStore
 from agent.slack.text import SECTION_CHARS, Cleaner, escaped, fenced
 from agent.state import Change
+from agent.surfaces.answer_text import edit
 from agent.surfaces.approvals_view import state_of
-from agent.surfaces.terminal import edit
 from tools.service_types import ChangePlan
 
 APPROVE: Final = "approve"

@@ -102,7 +102,7 @@ def _bars(axes: Axes, rows: Sequence[Row]) -> None:
 
 
 def _words(events: Sequence[Event]) -> str:
-    from agent.surfaces.terminal import level_line
+    from agent.surfaces.answer_text import level_line
 
     judged = [event for event in events if isinstance(event, Judged)]
     return "\n".join(

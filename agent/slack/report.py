@@ -21,7 +21,7 @@ from agent.models.concluding import ATTACH
 from agent.slack.door import Block
 from agent.slack.text import SECTION_CHARS, Cleaner, escaped, fenced, packed, split
 from agent.state import Change, Conclusion
-from agent.surfaces.terminal import edit
+from agent.surfaces.answer_text import edit
 
 DETAILS: Final = {
     "hypotheses": "Hypotheses",

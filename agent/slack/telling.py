@@ -21,7 +21,7 @@ from agent.events import (
     TurnTaken,
 )
 from agent.slack.stream import Growing
-from agent.surfaces.terminal import edit, level_line
+from agent.surfaces.answer_text import edit, level_line
 
 _OWN: Final = frozenset({"hypothesis", "propose_change", "conclude"})
 """Calls on the investigation itself: what they change is told, not that they ran."""

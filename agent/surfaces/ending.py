@@ -79,8 +79,8 @@ def answer_of(session: Session, ended: Ended, files: list[str], width: int | Non
 
     Where none of its ``files`` was written now, those stand that lie in its folder since it ended.
     """
+    from agent.surfaces.answer_text import answer
     from agent.surfaces.records import case_files
-    from agent.surfaces.terminal import answer
 
     plain = Conclusion(outcome=ended.outcome, summary=ended.summary, claims=[])
     files = files or case_files(session.folder)

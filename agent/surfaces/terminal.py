@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
-from statistics import fmean
-from textwrap import indent
 from time import monotonic
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING
 
 from agent.events import (
     ActionFinished,
@@ -17,34 +14,27 @@ from agent.events import (
     ApprovalGiven,
     ApprovalVoided,
     BudgetUsed,
-    ChangeMoved,
-    Compacted,
     ConclusionChecked,
     Ended,
     EvidenceAdded,
-    Failed,
-    Forked,
     HypothesisMoved,
     Judged,
     Live,
     Measured,
-    ModelChosen,
     PlanMade,
     Progress,
-    Resumed,
-    Started,
-    SystemNote,
     TextDelta,
     ToolFinished,
     ToolStarted,
     TurnTaken,
-    UndoAsked,
     UserMessage,
 )
 from agent.measuring import MEASURE
-from agent.state import Change, Conclusion, HypothesisStatus, LevelComparison, TrialVerdict
+from agent.state import HypothesisStatus, TrialVerdict
+from agent.surfaces.answer_text import level_line, seconds
 from agent.surfaces.bars import before_after, sweep
 from agent.surfaces.console import open_console
+from agent.surfaces.event_lines import change_line, one_line, refusal
 from agent.surfaces.progress import bar, share_of
 from agent.surfaces.wrapping import Flow, cut, wrapped
 from tools.display import printable
@@ -116,13 +106,13 @@ class Terminal:
                 | ActionFinished()
                 | Measured()
             ):
-                self._line(*_change_line(event))
+                self._line(*change_line(event))
             case TurnTaken() | EvidenceAdded() | BudgetUsed() | Ended() | UserMessage():
                 self.end_line()
             case ToolStarted() if event.tool in _OWN:
                 self.end_line()
             case _:
-                text, style = _one_line(event)
+                text, style = one_line(event)
                 self._line(self._short(text) if isinstance(event, ToolStarted) else text, style)
 
     def _stream(self, text: str) -> None:
@@ -164,7 +154,7 @@ class Terminal:
 
     def _finished(self, event: ToolFinished) -> None:
         if event.status == "tool_error":
-            self._line(f"  {event.call} not done: {_error(event.view)}", "yellow")
+            self._line(f"  {event.call} not done: {refusal(event.view)}", "yellow")
         elif event.tool not in _OWN:
             self._line(self._short(self._result(event)), "dim")
             if event.tool == MEASURE:
@@ -219,168 +209,3 @@ class Terminal:
                 self._line(f"    claim {check.index}: {check.why}", "yellow")
         for problem in event.problems:
             self._line(f"    {problem}", "yellow")
-
-
-def seconds(spent: float) -> str:
-    """Return a time as a person reads it."""
-    if spent < 10:
-        return f"{spent:.1f} s"
-    return f"{spent:.0f} s" if spent < 120 else f"{spent // 60:.0f} min {spent % 60:.0f} s"
-
-
-def level_line(level: LevelComparison) -> str:
-    """Return one row of a comparison as a person reads it."""
-    head = f"concurrency {level.concurrency}: "
-    if level.ratio is None or level.before is None or level.after is None:
-        return f"{head}{level.verdict.replace('_', ' ')} ({level.why})"
-    text = f"{head}{level.before:.1f} -> {level.after:.1f} tok/s, x{level.ratio:.2f}"
-    if level.low is not None and level.high is not None:
-        text += f" [{level.low:.2f}, {level.high:.2f}]"
-    return f"{text}: {level.verdict.replace('_', ' ')}"
-
-
-def _change_line(
-    event: PlanMade
-    | ApprovalAsked
-    | ApprovalGiven
-    | ApprovalVoided
-    | ActionStarted
-    | ActionFinished
-    | Measured,
-) -> tuple[str, str]:
-    change = event.change
-    match event:
-        case PlanMade(digest=digest):
-            return f"  {change} planned, digest {digest[:12]}", "magenta"
-        case ApprovalAsked(expires_at=until):
-            return f"  {change} waits for approval until {until:%H:%M:%S} UTC", "bold magenta"
-        case ApprovalGiven(decision=decision, by=by, reason=reason):
-            return f"  {change} {decision} by {by}{': ' + reason if reason else ''}", "bold magenta"
-        case ApprovalVoided(why=why):
-            return f"  {change} approval void: {why}", "yellow"
-        case ActionStarted(step="extend") | ActionFinished(outcome="extended"):
-            return f"  {change} rollback timer extended", "dim"
-        case ActionStarted(step=step):
-            return f"  {change} {step.replace('_', ' ')} ...", "magenta"
-        case ActionFinished(outcome=outcome, detail=detail):
-            return f"  {change} {outcome.replace('_', ' ')}: {detail}", "magenta"
-        case Measured(phase=phase, measurement=found):
-            means = [
-                f"{fmean(level.throughput):.1f} tok/s at {level.concurrency}"
-                for level in found.levels
-                if level.throughput
-            ]
-            return f"  {change} measured {phase}: {', '.join(means) or 'nothing completed'}", "cyan"
-        case _:
-            assert_never(event)
-
-
-def _one_line(
-    event: Started
-    | ToolStarted
-    | ChangeMoved
-    | SystemNote
-    | Failed
-    | Resumed
-    | UndoAsked
-    | ModelChosen
-    | Compacted
-    | Forked,
-) -> tuple[str, str]:
-    match event:
-        case Started(thread=thread, hosts=hosts, mode=mode, recorded=recorded):
-            where = ", ".join(hosts) or "no host"
-            return f"Leadline · {where} · {mode} · {recorded} · session {thread}", "bold"
-        case ToolStarted():
-            return f"  {event.call} {_asked(event)}", "cyan"
-        case ChangeMoved(change=change) if change.status in ("approved", "applied"):
-            return "", ""  # the decision and the step have lines of their own
-        case ChangeMoved(change=change):
-            return f"  {change.id} {change.status}: {edit(change)}", "magenta"
-        case SystemNote(text=text) | Failed(error=text):
-            return f"  {text}", "yellow"
-        case Resumed(process=process):
-            return f"  resumed by {process}", "dim"
-        case UndoAsked(thread=thread, change=change):
-            return f"  {change} of {thread} is to be taken back", "magenta"
-        case ModelChosen() | Compacted() | Forked():
-            return _by_person(event), "dim"
-        case _:
-            assert_never(event)
-
-
-def _by_person(event: ModelChosen | Compacted | Forked) -> str:
-    match event:
-        case ModelChosen(model=model):
-            return f"  model from here on: {model}"
-        case Compacted(tokens_before=before, tokens_after=after):
-            return f"  older results folded: {before:,} -> {after:,} tokens"
-        case Forked(thread=thread, at_turn=turn):
-            return f"  goes on from turn {turn} of {thread}"
-        case _:
-            assert_never(event)
-
-
-def _asked(event: ToolStarted) -> str:
-    """Say what a call asks for: the command, or what is searched and where."""
-    given = event.arguments
-    match event.tool:
-        case "run" if given.get("command"):
-            return f"$ {given['command']}"
-        case "grep" if given.get("pattern"):
-            return f"grep {given['pattern']} in {given.get('path') or 'the installed package'}"
-        case "journal" if given.get("pattern"):
-            return f"journal of {given.get('unit') or 'the host'}: {given['pattern']}"
-        case "benchmark":
-            levels = given.get("concurrency") or [1, 8]
-            return f"benchmark at concurrency {', '.join(str(level) for level in levels)}"
-    return event.describe or event.tool
-
-
-def _error(view: str) -> str:
-    """Return the words of a refusal."""
-    try:
-        found = json.loads(view)
-    except ValueError:
-        return view
-    return str(found["error"]) if isinstance(found, dict) and "error" in found else view
-
-
-def edit(change: Change) -> str:
-    """Return a change as a person would say it."""
-    before, after = change.from_value, change.to_value
-    if after is None:
-        return f"take {change.setting}{_value(before)} out of {change.unit}"
-    instead = f" instead of {before}" if before not in (None, "true") else ""
-    return f"set {change.setting}{_value(after)}{instead} in {change.unit}"
-
-
-def _value(value: str | None) -> str:
-    return "" if value in (None, "true") else f" {value}"
-
-
-def answer(
-    conclusion: Conclusion,
-    case_files: list[str],
-    changes: Sequence[Change] = (),
-    width: int | None = None,
-) -> str:
-    """Return the answer as a person reads it on stdout; ``width`` is that of a terminal, for its table."""
-    parts = [f"{conclusion.outcome}: {conclusion.summary}"]
-    if conclusion.table is not None:
-        parts.append(indent(conclusion.table.text(width - 4 if width is not None else None).rstrip(), "    "))
-    named = [change for change in changes if change.id in conclusion.changes]
-    if named:
-        rows = [
-            f"- {change.id}: {edit(change)}\n  {change.reason}\n  Expected: {change.predicted_effect}"
-            for change in named
-        ]
-        parts.append("Changes, in this order:\n" + "\n".join(rows))
-    if conclusion.inherent:
-        parts.append("Limits no setting changes:\n" + "\n".join(f"- {text}" for text in conclusion.inherent))
-    if conclusion.next_step:
-        parts.append(f"Next: {conclusion.next_step}")
-    beside = [name.rpartition("/")[2] for name in case_files[1:]]
-    more = f" (beside it: {', '.join(beside)})" if beside else ""
-    parts.append(f"Case file: {case_files[0]}{more}" if case_files else "Case file: none")
-    return printable("\n\n".join(parts)) + "\n"
