@@ -9,7 +9,6 @@ import typer
 
 import agent
 from agent.surfaces import (
-    cases_search,
     change_commands,
     completion_command,
     facts_command,
@@ -36,11 +35,10 @@ from agent.surfaces.options import (
     ModeOption,
     OutOption,
     Output,
-    PlaybookArgument,
     ResumeOption,
     SendRgOption,
-    SessionArgument,
 )
+from agent.surfaces.records_commands import audit, cases, playbooks
 from agent.surfaces.runbooks_command import runbooks
 from agent.surfaces.sessions_command import sessions
 from agent.surfaces.slack_command import slack
@@ -56,10 +54,7 @@ app = typer.Typer(
     epilog="Try it without a key or a GPU: leadline ask lab:kimi-k26-pp8 'PP8 decode is slow'. "
     "Exit codes: docs/cli.md.",
 )
-playbooks = typer.Typer(no_args_is_help=True, help="Known causes that the built-in model follows.")
-cases = typer.Typer(no_args_is_help=True, help="Case files: what was found, in a form that anyone can check.")
 app.add_typer(sessions, name="sessions")
-cases_search.register(cases)
 app.add_typer(cases, name="cases")
 app.add_typer(playbooks, name="playbooks")
 app.add_typer(config, name="config")
@@ -69,7 +64,6 @@ app.add_typer(hosts, name="hosts")
 app.add_typer(runbooks, name="runbooks")
 app.add_typer(approvals, name="approvals")
 app.add_typer(slack, name="slack")
-audit = typer.Typer(no_args_is_help=True, help="What was done on hosts: sealed records, and their check.")
 app.add_typer(audit, name="audit")
 
 
@@ -283,80 +277,6 @@ change_commands.register(app)
 completion_command.register(app)
 init_command.register(app)
 facts_command.register(app)
-
-
-@cases.command("list")
-def cases_list(json_: JsonOption = False) -> None:
-    """List the case files, newest first, with the path of each page."""
-    from agent.surfaces.records import list_cases
-
-    list_cases(as_json=json_)
-
-
-@cases.command("show")
-def cases_show(session: SessionArgument, json_: JsonOption = False) -> None:
-    """Print a case file as Markdown, or as JSON."""
-    from agent.surfaces.records import show_session
-
-    show_session(session, as_json=json_)
-
-
-@cases.command("open")
-def cases_open(
-    session: SessionArgument,
-    browser: Annotated[bool, typer.Option("--browser", help="Open the page in a web browser.")] = False,
-) -> None:
-    """Write the HTML page of an investigation anew and print its path."""
-    from agent.surfaces.records import open_case
-
-    open_case(session, browser=browser)
-
-
-@playbooks.command("list")
-def playbooks_list(json_: JsonOption = False) -> None:
-    """List the playbooks with what each is for."""
-    from agent.surfaces.records import list_playbooks
-
-    list_playbooks(as_json=json_)
-
-
-@playbooks.command("show")
-def playbooks_show(name: PlaybookArgument) -> None:
-    """Print one playbook."""
-    from agent.surfaces.records import show_playbook
-
-    show_playbook(name)
-
-
-@audit.command("verify")
-def audit_verify(
-    file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="A file or folder of an audit; default: ours.")
-    ] = None,
-    json_: JsonOption = False,
-) -> None:
-    """Check the audit: exit 1 with the first record that was edited, deleted, moved or cut off.
-
-    Example: leadline audit verify --json
-    """
-    from agent.surfaces.audit_command import verify
-
-    verify(file, as_json=json_)
-
-
-@audit.command("show")
-def audit_show(
-    host: Annotated[str | None, typer.Option(help="Only records of this host.")] = None,
-    since: Annotated[str | None, typer.Option(metavar="TIME", help="30m, 2h, 7d, or an ISO date.")] = None,
-    json_: JsonOption = False,
-) -> None:
-    """Print what was done on hosts and decided about changes, oldest first.
-
-    Example: leadline audit show --host gpu1 --since 2h
-    """
-    from agent.surfaces.audit_command import show
-
-    show(host, since, as_json=json_)
 
 
 postpone(app)
