@@ -85,11 +85,11 @@ def named(settings: Settings, word: str) -> str:
     return chosen(word, [path.parent.name for path in all_transcripts(settings)])
 
 
-def chosen(word: str, ids: Sequence[str]) -> str:
+def chosen(word: str, ids: Sequence[str], see: str = "`leadline sessions list`") -> str:
     """Return the id that is ``word``, or the only one that begins so; name several in a `UsageError`."""
     fits = [word] if word in ids else sorted(one for one in ids if one.startswith(word))
     if not fits:
-        raise UsageError(f"no thread {word}", do="see `leadline sessions list`")
+        raise UsageError(f"no thread {word}", do=f"see {see}")
     if len(fits) > 1:
         more = f" and {len(fits) - _NAMED} more" if len(fits) > _NAMED else ""
         raise UsageError(

@@ -180,7 +180,7 @@ async def test_resume_lists_and_names_other_threads(session: Session, tmp_path: 
     rows = text(session, "/resume").splitlines()
     assert [row.split("  ")[:2] for row in rows] == [["two-b", "inconclusive"], ["two-a", "diagnosed"]]
     assert text(session, "/resume one") == "this is one"
-    assert text(session, "/resume two") == "2 threads begin with two"
+    assert text(session, "/resume two").startswith("2 threads begin with two: two-a, two-b")
     assert text(session, "/resume x") == "no thread x; see /resume"
     assert slash.answer(Desk(session.work.settings, session), "/resume two-a").then == Enter("two-a")
     assert slash.answer(desk(None, tmp_path), "/resume two-b").then == Enter("two-b")

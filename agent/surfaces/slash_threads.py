@@ -103,14 +103,10 @@ def _resume(desk: Desk, argument: str) -> str | Reply:
         return "\n".join(rows) or "there is no other thread"
     if argument == own:
         return f"this is {own}"
-    named = [one.thread for one in found if one.thread == argument] or [
-        one.thread for one in found if one.thread.startswith(argument)
-    ]
-    if not named:
-        return f"no thread {argument}; see /resume"
-    if len(named) > 1:
-        return f"{len(named)} threads begin with {argument}"
-    return Reply("", then=Enter(named[0]))
+    try:
+        return Reply("", then=Enter(threads.chosen(argument, [one.thread for one in found], see="/resume")))
+    except LeadlineError as error:
+        return str(error)
 
 
 def _threads(desk: Desk) -> Iterable[Candidate]:
