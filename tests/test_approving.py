@@ -36,7 +36,9 @@ async def test_a_yes_that_was_typed_before_the_plan_was_shown_is_dropped(
 def test_a_value_is_edited_and_what_comes_of_it_denied(tmp_path: Path) -> None:
     argv = [sys.executable, str(Path(__file__).with_name("deciding_program.py")), str(tmp_path)]
     with typing(argv, environment(str(tmp_path))) as terminal:
-        plan = terminal.expect("Apply it?")
+        head = terminal.expect("Touches:")
+        terminal.type("y")
+        plan = head + "Touches:" + terminal.expect("Apply it?")
         assert "Touches:" in plan and "edited" not in plan
         terminal.type("e")
         terminal.expect("Another value than 1 for --pp-async-batch-depth")

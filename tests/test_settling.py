@@ -10,7 +10,7 @@ from prompt_toolkit.key_binding import KeyPress
 from prompt_toolkit.keys import Keys
 
 from agent.events import ApprovalGiven
-from agent.surfaces.settling import settled, typed_on
+from agent.surfaces.settling import settle, typed_on
 from tests.terminal_fixtures import CTRL_D, environment, typing
 from tests.test_chat import SYMPTOM, events, program, said
 
@@ -29,7 +29,9 @@ from tests.test_chat import SYMPTOM, events, program, said
 async def test_what_is_typed_goes_on_in_the_draft(keys: str, left: str) -> None:
     with create_pipe_input() as source:
         source.send_text(keys)
-        assert await settled(source, "mind ", str) == left
+        kept = ["mind "]
+        await settle(source, kept[0], str, kept.append)
+        assert kept[-1] == left
         assert source.read_keys() == [], "and is no answer"
 
 

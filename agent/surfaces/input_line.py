@@ -24,7 +24,7 @@ from prompt_toolkit.utils import is_dumb_terminal
 from agent.surfaces.bursts import Bursts
 from agent.surfaces.keys import STYLE, Commands, Complete, bindings, editing
 from agent.surfaces.pastes import Pastes
-from agent.surfaces.settling import settled
+from agent.surfaces.settling import settle
 from agent.surfaces.wrapping import cut
 from agent.whole_file import private_folder
 from tools.display import printable
@@ -200,7 +200,7 @@ class TypedLines:
         self._take_keys()
         await self.printed()
         if decision and not follows:
-            self._draft = await settled(self._messages.input, self._draft, self._pastes.fold)
+            await settle(self._messages.input, self._draft, self._pastes.fold, self.keep)
         session = self._decisions if decision else self._messages
         self._entered = None
         draft, self._draft = (default, self._draft) if decision else (self._draft, "")

@@ -18,8 +18,8 @@ TYPING_S: Final = 1.0
 _LOOK_S: Final = 0.05
 
 
-async def settled(source: Input, draft: str, fold: Callable[[str], str]) -> str:
-    """Wait until nobody types; return the draft with what was typed by then."""
+async def settle(source: Input, draft: str, fold: Callable[[str], str], keep: Callable[[str], None]) -> None:
+    """Wait until nobody types; ``keep`` takes the draft with what was typed, each time there is more."""
     loop = asyncio.get_running_loop()
     typing = bool(draft)
     since = loop.time()
@@ -29,9 +29,9 @@ async def settled(source: Input, draft: str, fold: Callable[[str], str]) -> str:
             after = typed_on(draft, keys, fold)
             typing, since = typing or after != draft, loop.time()
             draft = after
+            keep(draft.rstrip("\n"))
         await asyncio.sleep(_LOOK_S)
     source.flush_keys()  # an Escape that nothing followed
-    return draft.rstrip("\n")
 
 
 def typed_on(draft: str, keys: Iterable[KeyPress], fold: Callable[[str], str]) -> str:
