@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.events import Started
+from agent.events import ApprovalGiven, Started
 from tests.test_chat import SYMPTOM, program
 from tests.test_tmux_chat import events, plainly
 from tests.tmux_fixtures import Pane, need_tmux, pane
@@ -92,4 +92,23 @@ def test_a_long_log_is_paged_with_the_newest_in_view(tmp_path: Path, named: str)
         it.type("/log 1")
         assert answered(it, "/log 1") == "... 7 before; /log shows all"
         it.keys("C-d")
+        it.wait("exit=0")
+
+
+def test_a_pager_at_a_decision_says_how_to_leave_it_and_decides_nothing(tmp_path: Path) -> None:
+    with pane(tmp_path, program(tmp_path, "apply"), plainly(tmp_path), (80, 20)) as it:
+        it.wait("what is wrong>")
+        it.type(SYMPTOM)
+        it.wait("Apply it?")
+        it.type("/help")
+        it.wait("q leaves, space pages")
+        it.type("yes")
+        it.wait("q leaves first: what is typed here goes nowhere")
+        it.keys("q")
+        it.wait("Apply it?")
+        it.type("?")
+        it.wait("d, deny")
+        it.wait("Apply it?")
+        assert not any(isinstance(event, ApprovalGiven) for event in events(tmp_path))
+        it.keys("C-c")
         it.wait("exit=0")
