@@ -15,7 +15,7 @@ from agent.errors import UsageError
 from agent.events import Live
 from agent.roles import at_terminal
 from agent.state import Change
-from agent.surfaces.console import open_console
+from agent.surfaces.console import open_console, write_fitted
 from agent.surfaces.decision_words import Answer, take_answer
 from agent.surfaces.targets import is_lab
 from agent.surfaces.typed_line import typed_line
@@ -109,7 +109,7 @@ async def _settled(question: str) -> str:
 
 
 def _tell(text: str) -> None:
-    sys.stderr.write(f"{text}\n")
+    write_fitted(f"{text}\n", sys.stderr)
 
 
 def print_plan(console: Console, text: str) -> None:

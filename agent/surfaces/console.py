@@ -42,7 +42,10 @@ def screen_width() -> int | None:
 def write_fitted(text: str, file: IO[str] | None = None) -> None:
     """Write text on stdout, or another stream, with lines broken between words where that is a terminal."""
     stream = file or sys.stdout
-    stream.write(wrapped(text, terminal_size().columns) if stream.isatty() else text)
+    if stream.isatty():
+        blank = text[len(text.rstrip(" ")) :]  # before what is typed
+        text = wrapped(text.removesuffix(blank), terminal_size().columns - len(blank)) + blank
+    stream.write(text)
     stream.flush()
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from agent.config import Settings, config_files, load_settings
 from agent.errors import LeadlineError, UsageError
 from agent.models.select import PLAYBOOK, model_of
+from agent.surfaces.console import write_fitted
 from agent.surfaces.init_file import Answers, name_of, text_of
 from agent.surfaces.init_hosts import ask_hosts, check_hosts
-from agent.surfaces.init_told import told
 from tools.display import printable
 
 _YES, _NO = ("y", "yes"), ("n", "no")
@@ -44,13 +44,13 @@ def run(options: InitOptions) -> None:
     answers = answered(options, asked if asks else by_default)
     text = text_of(answers)
     _check(answers, text)
-    told(f"\n{path}:\n\n{_indented(text)}\n")
+    write_fitted(f"\n{path}:\n\n{_indented(text)}\n", sys.stderr)
     if asks and not _wanted(path, options):
-        told("nothing was written\n")
+        write_fitted("nothing was written\n", sys.stderr)
         return
     write(path, text)
     sys.stdout.write(f"{path}\n")
-    told(_next(answers))
+    write_fitted(_next(answers), sys.stderr)
 
 
 def answered(options: InitOptions, ask: Ask) -> Answers:
@@ -71,7 +71,7 @@ def agreed(question: str, default: str, ask: Ask) -> bool:
         answer = ask(question, default).strip(" .!'\"").lower()
         if answer in _YES or answer in _NO:
             return answer in _YES
-        told("answer y or n, or Enter for the one in capitals\n")
+        write_fitted("answer y or n, or Enter for the one in capitals\n", sys.stderr)
 
 
 def by_default(question: str, default: str) -> str:
@@ -81,7 +81,7 @@ def by_default(question: str, default: str) -> str:
 
 def asked(question: str, default: str) -> str:
     """Ask on stderr and return the line, or the default for an empty one."""
-    told(f"{question}{f' [{default}]' if default and '[' not in question else ''}: ")
+    write_fitted(f"{question}{f' [{default}]' if default and '[' not in question else ''}: ", sys.stderr)
     line = sys.stdin.readline()
     if not line:
         raise UsageError("the input ended before all was answered; nothing was written", do="begin again")
@@ -107,7 +107,7 @@ def _endpoint(options: InitOptions, ask: Ask) -> tuple[str, str]:
         except UsageError as error:
             if options.base_url is not None or ask is by_default:
                 raise
-            told(f"{printable(str(error))}\n")
+            write_fitted(f"{printable(str(error))}\n", sys.stderr)
             continue
         model = _model(url, _offered(settings), ask)
         return (url, model) if model else ("", "")
@@ -116,14 +116,16 @@ def _endpoint(options: InitOptions, ask: Ask) -> tuple[str, str]:
 def _model(url: str, offered: list[str], ask: Ask) -> str:
     """Return the model that is to be asked for; empty where the endpoint is left out after all."""
     if offered:
-        told(f"It serves: {', '.join(offered)}\n")
+        write_fitted(f"It serves: {', '.join(offered)}\n", sys.stderr)
     while True:
         model = ask("Model", offered[0] if offered else "")
         if model:
             return model
         if ask is by_default:
             raise _nameless(url)
-        told(f"an endpoint takes the name of a model, and none is known for {printable(url)}\n")
+        write_fitted(
+            f"an endpoint takes the name of a model, and none is known for {printable(url)}\n", sys.stderr
+        )
         if agreed("Leave the endpoint out? [y/N]", "n", ask):
             return ""
 
@@ -138,7 +140,7 @@ def _offered(settings: Settings) -> list[str]:
     try:
         return [printable(name) for name in asyncio.run(served(settings))]
     except LeadlineError as error:
-        told(f"note: {printable(str(error))}\n")
+        write_fitted(f"note: {printable(str(error))}\n", sys.stderr)
         return []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+import sys
 import threading
 import tomllib
 from collections.abc import Callable, Sequence
@@ -11,8 +12,8 @@ from collections.abc import Callable, Sequence
 from agent.config import load_settings
 from agent.errors import UsageError
 from agent.ssh_aliases import ssh_aliases
+from agent.surfaces.console import write_fitted
 from agent.surfaces.init_file import Answers, name_of, text_of
-from agent.surfaces.init_told import told
 from tools.display import printable
 from tools.wrong_fields import nearest
 
@@ -30,7 +31,7 @@ def ask_hosts(ask: Callable[[str, str], str], *, shows: bool) -> list[str]:
     aliases = ssh_aliases(load_settings().ssh_config)
     for number, alias in enumerate(aliases[:_SHOWN], 1):
         if shows:
-            told(f"  {number}  {printable(alias)}\n")
+            write_fitted(f"  {number}  {printable(alias)}\n", sys.stderr)
     more = f" (and {len(aliases) - _SHOWN} more)" if len(aliases) > _SHOWN else ""
     where = f"of ~/.ssh/config{more}, numbers, names or all" if aliases else "as [user@]address"
     while True:
@@ -38,7 +39,7 @@ def ask_hosts(ask: Callable[[str, str], str], *, shows: bool) -> list[str]:
             hosts = picked(ask(f"Hosts to take, {where}, commas between (empty: none)", ""), aliases)
             check_hosts(hosts)
         except UsageError as error:
-            told(f"{printable(str(error))}\n")
+            write_fitted(f"{printable(str(error))}\n", sys.stderr)
         else:
             return hosts
 

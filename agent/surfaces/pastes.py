@@ -6,6 +6,8 @@ import re
 import sys
 from typing import Final
 
+from agent.surfaces.console import write_fitted
+
 FOLDED: Final = 16_000
 """Characters from which a paste is shown by its name."""
 
@@ -26,9 +28,10 @@ class Pastes:
         if len(text) < FOLDED:
             return text
         if len(text) > MOST:
-            sys.stderr.write(
+            write_fitted(
                 f"  the paste of {len(text):,} characters is left out, {MOST:,} are the most; "
-                'give a log by a file: leadline ask HOST "SYMPTOM" < FILE\n'
+                'give a log by a file: leadline ask HOST "SYMPTOM" < FILE\n',
+                sys.stderr,
             )
             return ""
         name = f"[pasted {len(text):,} characters]"

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agent.errors import UsageError
+from agent.surfaces.console import write_fitted
 
 
 def serve(port: int, script: Path | None, faults: Sequence[str]) -> None:
@@ -28,7 +29,9 @@ async def _serve(port: int, script: Path | None, faults: Sequence[str]) -> None:
         async with serving(server, port) as url:
             sys.stdout.write(url + "\n")
             sys.stdout.flush()
-            sys.stderr.write(f"  use it with: leadline ask HOST SYMPTOM --model {MODEL} --base-url {url}\n")
+            write_fitted(
+                f"  use it with: leadline ask HOST SYMPTOM --model {MODEL} --base-url {url}\n", sys.stderr
+            )
             await over.wait()
     except OSError as error:
         raise UsageError(f"cannot listen on port {port}: {error.strerror}", do="use --port 0") from error

@@ -6,6 +6,8 @@ import asyncio
 import os
 import sys
 
+from agent.surfaces.console import write_fitted
+
 _MOST = 4096
 """A terminal that edits its line itself gives no longer one."""
 
@@ -15,8 +17,7 @@ async def typed_line(question: str) -> str | None:
 
     It can be cancelled while it waits. The terminal itself edits the line, so nothing is put in its mode.
     """
-    sys.stderr.write(question)
-    sys.stderr.flush()
+    write_fitted(question, sys.stderr)
     loop = asyncio.get_running_loop()
     typed: asyncio.Future[str | None] = loop.create_future()
     descriptor = sys.stdin.fileno()
