@@ -112,7 +112,7 @@ def list_(as_json: JsonOption = False) -> None:
             }
         )
     if as_json:
-        sys.stdout.write(json.dumps(rows, ensure_ascii=False) + "\n")
+        sys.stdout.write("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
         return
     for row in rows:
         told = row.get("error") or f"{row['description']}"

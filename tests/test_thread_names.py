@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -90,11 +91,26 @@ async def test_a_fork_begins_when_it_was_forked(tmp_path: Path) -> None:
     assert threads.begun_at(events) == events[0].at < end.at <= datetime.now(UTC) + timedelta(seconds=1)
 
 
+@pytest.mark.parametrize(
+    "words", ["sessions list", "cases list", "playbooks list", "case list", "transcripts list", "audit show"]
+)
+async def test_a_list_in_json_is_an_object_a_line(tmp_path: Path, words: str) -> None:
+    for thread in ("one", "two"):
+        session = begin(tmp_path, STORY, thread=thread)
+        await run(session)
+        write_case(session.folder, session.folder)
+    leadline(tmp_path, "tool", "local", "facts")  # something for the audit
+    done = leadline(tmp_path, *words.split(), "--json")
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == 0 and len(rows) > 1 and all(isinstance(row, dict) for row in rows), done
+
+
 async def test_an_answer_that_is_shown_again_names_the_case_file_that_lies_there(tmp_path: Path) -> None:
     session = begin(tmp_path, STORY, thread="one")
     async for _ in session.ask(None):
         pass
-    write_case(session.folder, session.folder)
     assert session.ended is not None
+    assert "Case file" not in answer_of(session, session.ended, [])
+    write_case(session.folder, session.folder)
     assert f"Case file: {session.folder / 'case.md'}" in answer_of(session, session.ended, [])
     await session.close()

@@ -63,5 +63,6 @@ def answer(
         parts.append(f"Next: {conclusion.next_step}")
     beside = [name.rpartition("/")[2] for name in case_files[1:]]
     more = f" (beside it: {', '.join(beside)})" if beside else ""
-    parts.append(f"Case file: {case_files[0]}{more}" if case_files else "Case file: none")
+    if case_files:
+        parts.append(f"Case file: {case_files[0]}{more}")
     return printable("\n\n".join(parts)) + "\n"
