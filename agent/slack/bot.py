@@ -46,6 +46,9 @@ class Bot:
         self._turn: defaultdict[Place, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._tasks: set[asyncio.Task[None]] = set()
         self._draining = False
+        # Read before anything is listened to: what comes in meanwhile is this process's own, and heard once.
+        self._unfinished = desk.store.unfinished()
+        self._unheard = desk.store.left()
 
     # ---- what comes in; called by the listeners
 
@@ -77,12 +80,15 @@ class Bot:
     async def recover(self) -> None:
         """Go on with what a process of before left: messages of its own, threads, what it had not heard."""
         await self._finish_messages()
-        for kept in self.desk.store.unfinished():
-            _log.info("going on with %s in channel %s", kept.thread or kept.question, kept.place.channel)
-            talk = await self._begin(kept, idle=True)
-            self._work(talk)
+        for kept in self._unfinished:
+            async with self._turn[kept.place]:
+                if kept.place in self.talks:
+                    continue  # somebody spoke there meanwhile, and it goes on already
+                _log.info("going on with %s in channel %s", kept.thread or kept.question, kept.place.channel)
+                talk = await self._begin(kept, idle=True)
+                self._work(talk)
             await talk.tell("I was restarted, and go on where this stood.")
-        for text in self.desk.store.left():
+        for text in self._unheard:
             spoken = Spoken.from_json(text)
             # Its delivery was noted when it came; a shortcut has no other name.
             self.heard(spoken if spoken.name == spoken.delivery else replace(spoken, delivery=""))

@@ -48,7 +48,7 @@ _log = logging.getLogger("leadline.slack")
 class Talk:
     """Hold one Slack thread while its investigation is at work."""
 
-    def __init__(self, desk: Desk, kept: Kept, *, said: Said, first: str | None = None) -> None:
+    def __init__(self, desk: Desk, kept: Kept, *, said: Said) -> None:
         self.kept = kept
         self.said = said
         self.session: Session | None = None
@@ -58,7 +58,7 @@ class Talk:
         """It still takes what is said; when it is not, another one has to."""
         self._desk = desk
         self._place = kept.place
-        self._early = [first] if first is not None else []
+        self._early: list[str] = []
         self._telling: Telling | None = None
         self._again = False
         self._stopped_by: Person | None = None
