@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from agent.events import Started, UserMessage
+from agent.roles import Person
 from agent.slack.bot import Bot
 from agent.slack.incoming import Spoken
-from agent.slack.store import Place, SlackStore
+from agent.slack.store import Kept, Place, SlackStore
 from agent.transcript import read_events
 from tests.fake_slack import FakeSlack
 from tests.fake_slack_world import TEAM
@@ -38,7 +39,7 @@ async def workspace() -> AsyncIterator[FakeSlack]:
 async def until(look: Callable[[], object]) -> None:
     async with asyncio.timeout(30):
         while not look():  # noqa: ASYNC110 - it is told by a database
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0)
 
 
 def begun(root: Path) -> list[list[str]]:
@@ -72,7 +73,12 @@ async def test_what_was_noted_and_not_answered_is_heard_by_the_next_process(
 async def test_what_comes_while_a_bot_recovers_is_heard_once(
     tmp_path: Path, delivery: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    finish = Bot._finish_messages
+    finish, answer = Bot._finish_messages, Bot._answer
+    answered: list[Spoken] = []
+
+    async def counted(self: Bot, spoken: Spoken, person: Person, kept: Kept | None) -> None:
+        answered.append(spoken)
+        await answer(self, spoken, person, kept)
 
     async def meanwhile(self: Bot) -> None:
         spoken = said(delivery)
@@ -82,9 +88,10 @@ async def test_what_comes_while_a_bot_recovers_is_heard_once(
         await finish(self)
 
     monkeypatch.setattr(Bot, "_finish_messages", meanwhile)
+    monkeypatch.setattr(Bot, "_answer", counted)
     async with workspace() as slack, bot(settings_for(tmp_path, slack), story()):
         await slack.message("C0OPS", containing="Graphs are off.", thread=TS)
-    assert begun(tmp_path) == [["decode is slow"]]
+    assert len(answered) == 1 and begun(tmp_path) == [["decode is slow"]]
 
 
 async def test_an_investigation_that_begins_while_a_bot_recovers_is_not_taken_for_an_old_one(
