@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import getpass
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -118,10 +119,16 @@ async def loopback_sshd(root: Path, extra: str = "") -> AsyncIterator[LoopbackSe
 
 
 def free_port() -> int:
-    """Return a port of 127.0.0.1 that is free right now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Return a port of 127.0.0.1 that is free right now.
+
+    It lies below those that connections are given, so none takes it before it is used; and 10,000 more, which
+    an engine may want besides, is a port too.
+    """
+    while True:
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            port = 12_000 + secrets.randbelow(18_000)
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def write_keys(root: Path, port: int) -> None:

@@ -5,13 +5,10 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
-import random
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +17,7 @@ import pytest
 
 from agent.config import Settings
 from evals.lab.package import fetch
+from evals.loopback_sshd import free_port
 
 START = """
 import sys
@@ -94,15 +92,6 @@ class Running:
         """Return the greedy text of a prompt."""
         body = {"prompt": prompt, "max_tokens": tokens, "temperature": 0, "ignore_eos": True}
         return str(self.json("POST", "/v1/completions", body)["choices"][0]["text"])
-
-
-def free_port() -> int:
-    """Return a free port that the engine accepts: 10000 more must be a port too."""
-    while True:
-        with socket.socket() as probe, suppress(OSError):
-            port = random.randint(20_000, 30_000)
-            probe.bind(("127.0.0.1", port))
-            return port
 
 
 class Engines:

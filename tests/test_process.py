@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from evals.loopback_sshd import free_port
 from tools.artifacts import ArtifactStore
 from tools.contract import Host, Result, ToolContext, ToolError, ToolSettings
 from tools.definitions import is_secret
@@ -82,12 +83,6 @@ def make_venv(root: Path) -> tuple[Path, Path]:
     site = root / "lib" / minor / "site-packages"
     site.mkdir(parents=True)
     return root / "bin" / "python3", site
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextlib.contextmanager

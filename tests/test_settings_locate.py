@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.test_process import context, engine, free_port, make_package, make_venv
+from evals.loopback_sshd import free_port
+from tests.test_process import context, engine, make_package, make_venv
 from tools.contract import ToolError
 from tools.local import LocalHost
 from tools.process import ProcessFacts
