@@ -191,6 +191,9 @@ def _prepare(root: Path, keys: Path, port: int, units: Mapping[str, str], files:
         shutil.copy(keys / name, own / name)
     (own / "host_key").chmod(0o600)
     (own / "sshd_config").write_text(_SSHD.format(port=port))
+    # sudo asks for the host's own name at each call; where the file lacks it, a name server is waited for.
+    name = (root / "etc/hostname").read_text().strip() if (root / "etc/hostname").is_file() else ""
+    (root / "etc/hosts").write_text(f"127.0.0.1 localhost {name}\n")
     system = root / "etc/systemd/system"
     for name in ("ssh.service", "ssh.socket", "apt-daily.timer", "apt-daily-upgrade.timer"):
         (system / name).unlink(missing_ok=True)

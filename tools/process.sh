@@ -15,11 +15,20 @@ fi
 send() { printf '%s ' "$1"; printf %s "$2" | enc; echo; }
 pipe() { printf '%s ' "$1"; enc; echo; }
 words() { tr '\0' '\n' <"/proc/$1/cmdline" 2>/dev/null; }
-# Ask the root-owned helper, where this account has one; an answer that begins with `refused:` is none.
+# Ask the root-owned helper, where this account has one; an answer that begins with `refused:` is none. How it takes
+# its words (as arguments, or as a line where sudo cannot check those) is found out once: each call costs two programs.
+SVC=
+if [ -x /usr/local/sbin/leadline-svc ] && [ "$(id -u)" != 0 ]; then
+  if sudo -n /usr/local/sbin/leadline-svc version >/dev/null 2>&1 </dev/null; then SVC=words
+  elif echo version | sudo -n /usr/local/sbin/leadline-svc >/dev/null 2>&1; then SVC=line
+  fi
+fi
 svc() { # VERB ARGUMENT...
-  [ -x /usr/local/sbin/leadline-svc ] && [ "$(id -u)" != 0 ] || return 1
-  sudo -n /usr/local/sbin/leadline-svc "$@" 2>/dev/null </dev/null && return
-  { printf %s "$1"; shift; printf '\t%s' "$@"; echo; } | sudo -n /usr/local/sbin/leadline-svc 2>/dev/null
+  case $SVC in
+    words) sudo -n /usr/local/sbin/leadline-svc "$@" 2>/dev/null </dev/null ;;
+    line) { printf %s "$1"; shift; printf '\t%s' "$@"; echo; } | sudo -n /usr/local/sbin/leadline-svc 2>/dev/null ;;
+    *) return 1 ;;
+  esac
 }
 through() { # LINK PID: what a link of another user's process names
   answer=$(svc "$@") || return 1
